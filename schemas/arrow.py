@@ -1,0 +1,85 @@
+"""Arrow schemas of everything that is written as Parquet: scores, rejects, hot sets, the request log.
+
+One declared schema for every file: a column that is all null in one hour keeps its type. Feature files take their
+columns from a manifest (`features_schema`).
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from schemas.manifest import CategoryFeature, Feature
+
+REQUEST_LOG_VERSION = 1
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+SCORES = pa.schema(
+    [
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("packed", pa.binary(), nullable=False),
+    ]
+)
+REJECTS = pa.schema(
+    [
+        pa.field("entity", pa.string()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+    ]
+)
+HOT_SET = pa.schema(
+    [
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("weight", pa.float64(), nullable=False),
+    ]
+)
+SNAPSHOT = pa.schema(
+    [
+        pa.field("key", pa.uint64(), nullable=False),
+        pa.field("record", pa.binary(), nullable=False),
+    ]
+)
+
+# Stages of an answer, in microseconds; null where the answer did not pass through one.
+STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
+
+REQUEST_LOG = pa.schema(
+    [
+        pa.field("time", _TIME, nullable=False),
+        pa.field("request_id", pa.string(), nullable=False),
+        pa.field("entity", pa.string()),
+        pa.field("version", pa.string()),
+        pa.field("generation", pa.string()),
+        pa.field("experiment", pa.string()),
+        pa.field("arm", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("miss_reason", pa.string()),
+        pa.field("status", pa.int16(), nullable=False),
+        pa.field("code", pa.string()),
+        pa.field("label", pa.string()),
+        pa.field("confidence", pa.float32()),
+        pa.field("age_ms", pa.int64()),
+        pa.field("total_us", pa.int32(), nullable=False),
+        *(pa.field(f"{stage}_us", pa.int32()) for stage in STAGES),
+        pa.field("batch_rows", pa.int32()),
+        pa.field("is_caller_features", pa.bool_(), nullable=False),
+        pa.field("inputs", pa.string()),
+        pa.field("outputs", pa.list_(pa.float32())),
+    ],
+    metadata={"hotset.request_log": str(REQUEST_LOG_VERSION)},
+)
+
+
+def features_schema(features: Iterable[Feature]) -> pa.Schema:
+    """entity, as_of and a column for each feature: float32 numbers (Spark's float), text categories."""
+    return pa.schema(
+        [
+            pa.field("entity", pa.string(), nullable=False),
+            pa.field("as_of", _TIME, nullable=False),
+            *(
+                pa.field(feature.name, pa.string() if isinstance(feature, CategoryFeature) else pa.float32())
+                for feature in features
+            ),
+        ]
+    )

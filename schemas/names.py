@@ -1,0 +1,96 @@
+"""Names and places: models, versions, generations, and where each data set lies under the data root.
+
+Standard library only, because DAG files import it. Redis keys are in `keys.py`.
+"""
+
+import re
+from datetime import UTC, datetime
+
+# Spelt with [0-9a-z] and \Z: `$` would let a trailing newline through, `\d` other alphabets' digits.
+NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
+_NAME = re.compile(NAME_PATTERN + r"\Z")
+_GENERATION = re.compile(r"([0-9]{8}T[0-9]{4}Z)-([1-9][0-9]{0,5})\Z")
+_INTERVAL_FORMAT = "%Y%m%dT%H%MZ"
+
+MAX_ENTITY_BYTES = 256
+
+TABLES = "tables"
+REQUESTS = "requests"
+RUNS = "runs"
+FEATURE_QUERY_FILE = "features.sql"
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` may name a model or a version."""
+    return _NAME.match(text) is not None
+
+
+def check_name(text: str, what: str) -> str:
+    """Returns `text`. Raises ValueError where it may not name a `what` (a model, a version)."""
+    if not is_name(text):
+        raise ValueError(f"{text!r} is not a {what} name: it must match {NAME_PATTERN}")
+    return text
+
+
+def entity_bytes(entity: str) -> bytes:
+    """The entity's UTF-8 bytes, by which alone entities are compared.
+
+    Raises:
+        ValueError: empty, over 256 bytes, or holding half a surrogate pair.
+    """
+    try:
+        raw = entity.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("entity is not valid Unicode: it holds half of a surrogate pair") from None
+    if not 1 <= len(raw) <= MAX_ENTITY_BYTES:
+        raise ValueError(f"entity must be 1 to {MAX_ENTITY_BYTES} bytes of UTF-8, not {len(raw)}")
+    return raw
+
+
+def interval_name(as_of: datetime) -> str:
+    """`20261128T0200Z` for the moment up to which a night knows the world. Raises ValueError if naive."""
+    if as_of.tzinfo is None:
+        raise ValueError("as-of time has no time zone")
+    return as_of.astimezone(UTC).strftime(_INTERVAL_FORMAT)
+
+
+def generation_name(as_of: datetime, run_of_interval: int) -> str:
+    """`20261128T0200Z-1`: the interval, and which run of it (from 1)."""
+    if run_of_interval < 1:
+        raise ValueError("runs of an interval count from 1")
+    return f"{interval_name(as_of)}-{run_of_interval}"
+
+
+def parse_generation(generation: str) -> tuple[datetime, int]:
+    """The as-of time and the run of it. Raises ValueError where `generation` is no generation's name."""
+    match = _GENERATION.match(generation)
+    if match is None:
+        raise ValueError(f"{generation!r} is not a generation, such as 20261128T0200Z-1")
+    as_of = datetime.strptime(match[1], _INTERVAL_FORMAT).replace(tzinfo=UTC)
+    return as_of, int(match[2])
+
+
+def interval_of(generation: str) -> str:
+    """The part of a generation's name that orders it: intervals compare as text."""
+    parse_generation(generation)
+    return generation.rpartition("-")[0]
+
+
+def requests_model_path(model: str) -> str:
+    """The request log of one model, relative to the data root."""
+    return f"{REQUESTS}/model={model}"
+
+
+def requests_hour_path(model: str, hour: datetime) -> str:
+    """The partition of one UTC hour of the request log, relative to the data root."""
+    utc = hour.astimezone(UTC)
+    return f"{requests_model_path(model)}/date={utc:%Y-%m-%d}/hour={utc:%H}"
+
+
+def run_path(model: str, generation: str) -> str:
+    """The folder that holds everything of one night, relative to the data root."""
+    return f"{RUNS}/model={model}/{generation}"
+
+
+def runs_path(model: str) -> str:
+    return f"{RUNS}/model={model}"
