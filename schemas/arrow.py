@@ -40,6 +40,21 @@ SNAPSHOT = pa.schema(
         pa.field("record", pa.binary(), nullable=False),
     ]
 )
+# One row a feature or output. `counts` lie between `edges` (numbers) or beside `values` (text).
+BASELINE = pa.schema(
+    [
+        pa.field("side", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("nulls", pa.int64(), nullable=False),
+        pa.field("edges", pa.list_(pa.float64())),
+        pa.field("values", pa.list_(pa.string())),
+        pa.field("counts", pa.list_(pa.int64())),
+        pa.field("mean", pa.float64()),
+        pa.field("deviation", pa.float64()),
+    ]
+)
 
 # Stages of an answer, in microseconds; null where the answer did not pass through one.
 STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")

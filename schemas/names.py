@@ -18,6 +18,7 @@ TABLES = "tables"
 REQUESTS = "requests"
 RUNS = "runs"
 FEATURE_QUERY_FILE = "features.sql"
+STREAM_SUFFIX = ".arrows"
 
 
 def is_name(text: str) -> bool:
@@ -85,6 +86,20 @@ def requests_hour_path(model: str, hour: datetime) -> str:
     """The partition of one UTC hour of the request log, relative to the data root."""
     utc = hour.astimezone(UTC)
     return f"{requests_model_path(model)}/date={utc:%Y-%m-%d}/hour={utc:%H}"
+
+
+def stream_name(model: str, unique: str) -> str:
+    """A worker's unrotated stream of the request log, without `STREAM_SUFFIX`; `unique` tells streams apart.
+
+    Each hour's Parquet file that a stream is turned into is called `STREAM.parquet`, so that a reader of both
+    counts a row once. No model's name holds a `~`.
+    """
+    return f"{model}~{unique}"
+
+
+def stream_model(stream: str) -> str:
+    """The model whose rows a stream holds."""
+    return stream.partition("~")[0]
 
 
 def run_path(model: str, generation: str) -> str:

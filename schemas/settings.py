@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsError
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 
@@ -37,6 +37,8 @@ def load_settings(cls: type[Settings], environment: Mapping[str, str] = os.envir
         return cls()
     except ValidationError as error:
         raise BadSettings("; ".join(_line(prefix, e) for e in _errors(error))) from None
+    except SettingsError as error:  # its message names the field, not the value
+        raise BadSettings(f"{prefix}*: {error}; lists and objects are written as JSON") from None
 
 
 def _errors(error: ValidationError) -> list[tuple[str, str]]:

@@ -1,0 +1,76 @@
+"""The training distributions of a bundle's inputs and outputs, which drift is measured against.
+
+One row of `baseline.parquet` a column (`schemas.arrow.BASELINE`). Numbers have counts between edges that are
+quantiles of the data: equal shares where values are many, fewer bins where they are tied. Text has counts by
+value.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.arrow import BASELINE
+from schemas.features import Column, canonical_number
+from schemas.manifest import CategoryFeature, Manifest
+
+_BINS = 20
+_MAX_VALUES = 1000
+
+Float32Array = npt.NDArray[np.float32]
+
+
+def write_baseline(path: Path, manifest: Manifest, columns: Mapping[str, Column], outputs: Float32Array) -> None:
+    """Writes the distributions of n rows.
+
+    Args:
+        columns: raw values by feature.
+        outputs: (n, K) stored outputs.
+    """
+    rows = [
+        _category(feature.name, columns[feature.name])
+        if isinstance(feature, CategoryFeature)
+        else _number("input", feature.name, _floats(columns[feature.name]))
+        for feature in manifest.features
+    ]
+    rows += [_number("output", name, outputs[:, place]) for place, name in enumerate(manifest.output_names)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=BASELINE), path)
+
+
+def _number(side: str, name: str, values: npt.NDArray[np.floating]) -> dict[str, object]:
+    known = values[np.isfinite(values)].astype(np.float64)
+    row: dict[str, object] = {"side": side, "name": name, "type": "number", "rows": len(values)}
+    row["nulls"] = len(values) - len(known)
+    if len(known):
+        edges = np.unique(np.quantile(known, np.linspace(0, 1, _BINS + 1), method="lower"))
+        # A bin is edges[i] <= x < edges[i + 1], the last one closed; a constant has one edge, one bin.
+        places = np.clip(np.searchsorted(edges, known, side="right") - 1, 0, max(len(edges) - 2, 0))
+        row["edges"] = edges.tolist()
+        row["counts"] = np.bincount(places, minlength=max(len(edges) - 1, 1)).tolist()
+        row["mean"], row["deviation"] = float(known.mean()), float(known.std())
+    return row
+
+
+def _category(name: str, column: Column) -> dict[str, object]:
+    counts = Counter(value for value in column if isinstance(value, str))
+    common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_VALUES]
+    return {
+        "side": "input",
+        "name": name,
+        "type": "category",
+        "rows": len(column),
+        "nulls": len(column) - counts.total(),
+        "values": [value for value, _ in common],
+        "counts": [count for _, count in common],
+    }
+
+
+def _floats(column: Column) -> npt.NDArray[np.float64]:
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        return column.astype(np.float64)
+    numbers = [canonical_number(value) for value in column]
+    return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
