@@ -1,0 +1,54 @@
+"""How many cores this process may use: its affinity, cut down by the CPU quota of its control group.
+
+`os.cpu_count()` is the host's; a container of two cores on a host of sixteen would start eight times its threads.
+Standard library only.
+"""
+
+import os
+from math import ceil
+from pathlib import Path
+
+
+def available_cpus(root: Path = Path("/")) -> int:
+    """At least 1. `root` is where `proc` and `sys` are looked for."""
+    quota = _quota(root)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores if quota is None else min(cores, ceil(quota)))
+
+
+def _quota(root: Path) -> float | None:
+    """The tightest quota on the way from this process's control group to the root, in cores; None for none."""
+    quotas = [_folder_quota(folder) for folder in _group_folders(root)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _group_folders(root: Path) -> list[Path]:
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    folders: list[Path] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        # In a container the mount often is the group itself, so every parent of the path is looked at too.
+        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        here = mount / path.strip("/")
+        folders += [here, *(parent for parent in here.parents if parent.is_relative_to(mount))]
+    return folders
+
+
+def _folder_quota(folder: Path) -> float | None:
+    """Version 2 writes `cpu.max` as `quota period`, version 1 a file each; `max` and -1 mean none."""
+    try:
+        if (unified := folder / "cpu.max").exists():
+            quota, period = unified.read_text().split()
+        else:
+            quota = (folder / "cpu.cfs_quota_us").read_text().strip()
+            period = (folder / "cpu.cfs_period_us").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    if not quota.isdigit() or not period.isdigit() or int(quota) <= 0 or int(period) <= 0:
+        return None
+    return int(quota) / int(period)

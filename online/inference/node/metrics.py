@@ -1,0 +1,78 @@
+"""Prometheus metrics of the node, read from its versions when they are scraped.
+
+Labels are the configured versions and fixed words, so the number of series does not grow. Counters are sums over
+all workers that a version has had.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from online.inference.node.version import Version
+
+_PREFIX = "hotset_inference_"
+_LABELS = ["model", "version"]
+# Name, help, the worker's count it is, and what that has to be multiplied by.
+_COUNTERS = (
+    ("batches", "Batches executed.", "batches", 1.0),
+    ("rows", "Rows executed.", "rows", 1.0),
+    ("failed_batches", "Batches that the model failed.", "failed_batches", 1.0),
+    ("busy_seconds", "Time for which the device was busy.", "busy_ns", 1e-9),
+    ("queue_seconds", "Time that rows waited for their batch, summed over rows.", "queue_ns", 1e-9),
+    ("emulated_overruns", "Batches that took longer than the emulated device.", "overruns", 1.0),
+)
+_OUTCOMES = ("answered", "overloaded", "not_ready", "deadline_exceeded", "cancelled", "invalid", "failed")
+
+_Values = list[tuple[list[str], float | None]]
+
+
+class NodeMetrics(Collector):
+    """`text` is the answer to a scrape."""
+
+    def __init__(self, versions: Sequence[Version], device: str) -> None:
+        self._versions, self._device = versions, device
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        named = [(_labels(version), version) for version in self._versions]
+        yield _gauge("device_info", "The device, as set.", [([self._device], 1.0)], ["device"])
+        yield _gauge("ready", "Whether the version is warm.", [(n, float(v.is_ready)) for n, v in named])
+        yield _gauge("queued_rows", "Rows that wait.", [(n, v.report.queued_rows) for n, v in named])
+        yield _gauge("executing_rows", "Rows on the device.", [(n, v.report.executing_rows) for n, v in named])
+        yield _gauge("busy_share", "Of the last second.", [(n, v.report.busy_share) for n, v in named])
+        yield _gauge("tau0_ms", "Fitted fixed time of a batch.", [(n, v.report.tau0_ms) for n, v in named])
+        yield _gauge("alpha_ms", "Fitted time of a row.", [(n, v.report.alpha_ms) for n, v in named])
+        yield _counter("loads", "Workers started.", [(n, v.loads) for n, v in named])
+        yield _counter("restarts", "Workers started after another ended.", [(n, v.restarts) for n, v in named])
+        for name, text, count, factor in _COUNTERS:
+            yield _counter(name, text, [(n, v.counts[count] * factor) for n, v in named])
+        outcomes = [([*n, outcome], v.counts[outcome]) for n, v in named for outcome in _OUTCOMES]
+        yield _counter("requests", "Requests by outcome.", [*outcomes], [*_LABELS, "outcome"])
+
+
+def _labels(version: Version) -> list[str]:
+    """A bundle whose manifest was never read has no name but its digest."""
+    report = version.report
+    return [report.model or "unknown", report.version or version.bundle.digest[:12]]
+
+
+def _gauge(name: str, text: str, values: _Values, labels: list[str] = _LABELS) -> Metric:
+    family = GaugeMetricFamily(_PREFIX + name, text, labels=labels)
+    for names, value in values:
+        if value is not None:
+            family.add_metric(names, value)
+    return family
+
+
+def _counter(name: str, text: str, values: _Values, labels: list[str] = _LABELS) -> Metric:
+    family = CounterMetricFamily(_PREFIX + name, text, labels=labels)
+    for names, value in values:
+        if value is not None:
+            family.add_metric(names, value)
+    return family

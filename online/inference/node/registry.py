@@ -1,0 +1,62 @@
+"""Announces the replica in Redis, for the gate and the monitor. Serving never depends on it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+import orjson
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from schemas.keys import REPLICAS_KEY
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 5.0
+_TIMEOUT_S = 2.0
+
+
+class Registry:
+    """Writes `document()` and `at_ms`, by Redis's clock, under the replica's name: each few seconds, or sooner."""
+
+    def __init__(self, url: str, name: str, document: Callable[[], dict[str, object]]) -> None:
+        self._name, self._document = name, document
+        self._redis = Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+        self._is_down = False
+        self._changed = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Something has changed."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled; then the name is taken back."""
+        try:
+            while True:
+                self._changed.clear()
+                await self._announce()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_EVERY_S):
+                        await self._changed.wait()
+        finally:
+            await self._withdraw()
+            await self._redis.aclose()
+
+    async def _announce(self) -> None:
+        try:
+            seconds, microseconds = await self._redis.time()
+            document = {"at_ms": seconds * 1000 + microseconds // 1000, **self._document()}
+            await self._redis.hset(REPLICAS_KEY, self._name, orjson.dumps(document))
+        except (RedisError, OSError) as error:
+            if not self._is_down:
+                log.warning("Redis does not answer, the replica is not announced: %s", error)
+            self._is_down = True
+        else:
+            self._is_down = False
+
+    async def _withdraw(self) -> None:
+        try:
+            await self._redis.hdel(REPLICAS_KEY, self._name)
+        except (RedisError, OSError) as error:
+            log.warning("Redis does not answer, the replica's entry stays: %s", error)

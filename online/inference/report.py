@@ -1,0 +1,68 @@
+"""What a worker tells its node: one line of JSON a report on a pipe, and one order the other way.
+
+A line is shorter than `PIPE_BUF`, so it is written whole or not at all.
+"""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Self
+
+import orjson
+
+MAX_LINE_BYTES = 4096
+DRAIN = b"drain"
+# Exit statuses of a worker; anything else is a crash.
+EXIT_DRAINED = 0
+EXIT_REFUSED = 3
+_MAX_REASON = 500
+
+
+class State(StrEnum):
+    """Of a version. `failed`: its bundle was refused or its worker has ended; it will be tried again."""
+
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A worker's state. Model and version are None until the manifest was read, `address` until it is ready.
+
+    Attributes:
+        table: measured (rows, ms) of batches, of which tau0_ms + alpha_ms * rows is the fit.
+        executing_ms: how long the batch on the device has been there.
+        busy_share: of the time since the last report.
+        counts: totals since the worker's start, by name.
+    """
+
+    state: State
+    reason: str = ""
+    model: str | None = None
+    version: str | None = None
+    address: str | None = None
+    max_batch_rows: int | None = None
+    tau0_ms: float | None = None
+    alpha_ms: float | None = None
+    table: list[tuple[int, float]] = field(default_factory=list)
+    queued_rows: int = 0
+    executing_rows: int = 0
+    executing_ms: float = 0.0
+    busy_share: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def to_line(self) -> bytes:
+        line = orjson.dumps({**asdict(self), "reason": self.reason[:_MAX_REASON]}) + b"\n"
+        assert len(line) <= MAX_LINE_BYTES, "a report may not be split"
+        return line
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Raises ValueError where the line is no report."""
+        try:
+            document = orjson.loads(line)
+            return cls(**{**document, "state": State(document["state"])})
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"no report: {error}") from None
