@@ -1,0 +1,77 @@
+"""Files of a night on any fsspec URL: JSON documents and folders that appear whole or not at all."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import fsspec
+import orjson
+import pyarrow.dataset as ds
+from fsspec.core import url_to_fs
+
+MARKED_DONE = "_SUCCESS"
+
+
+def file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """The file system of a URL, and the path on it; a local path becomes absolute."""
+    filesystem, path = url_to_fs(url)
+    return filesystem, path.rstrip("/")
+
+
+def spark_url(url: str) -> str:
+    """The URL as Spark wants it: local paths absolute, with a scheme."""
+    # Not `as_uri`: it would escape the `=` of partition folders, which Spark then takes for part of a name.
+    return url if "://" in url else f"file://{Path(url).absolute()}"
+
+
+def read_json(url: str) -> dict[str, object] | None:
+    """The document, or None where there is no such file. Raises ValueError where it is no JSON object."""
+    filesystem, path = file_system(url)
+    if not filesystem.exists(path):
+        return None
+    document = orjson.loads(filesystem.cat_file(path))
+    if not isinstance(document, dict):
+        raise ValueError(f"{url} is no JSON object")
+    return document
+
+
+def write_json(url: str, document: dict[str, object]) -> None:
+    """Replaces the document in one step."""
+    filesystem, path = file_system(url)
+    filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+    staged = f"{path}.{uuid.uuid4().hex}.tmp"
+    filesystem.pipe_file(staged, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    filesystem.mv(staged, path)
+
+
+def exists(url: str) -> bool:
+    filesystem, path = file_system(url)
+    return bool(filesystem.exists(path))
+
+
+@contextmanager
+def staged_folder(url: str) -> Iterator[str]:
+    """Gives the URL of a folder to write to; what is in it is moved to `url` when the block ends without error.
+
+    What an earlier attempt left at `url` is replaced; what a failed block wrote is removed.
+    """
+    filesystem, path = file_system(url)
+    parent, _, name = path.rpartition("/")
+    filesystem.makedirs(parent, exist_ok=True)
+    staged = f"{parent}/_{name}-{uuid.uuid4().hex}"
+    try:
+        yield spark_url(staged) if "://" not in url else filesystem.unstrip_protocol(staged)
+        if filesystem.exists(path):
+            filesystem.rm(path, recursive=True)
+        filesystem.mv(staged, path, recursive=True)
+    finally:
+        if filesystem.exists(staged):
+            filesystem.rm(staged, recursive=True)
+
+
+def dataset(url: str) -> ds.Dataset:
+    """The Parquet files below a folder, in a stable order; none gives a dataset without rows."""
+    filesystem, path = file_system(url)
+    paths = sorted(p for p in filesystem.find(path) if p.endswith(".parquet"))
+    return ds.dataset(paths, format="parquet", filesystem=filesystem)

@@ -1,0 +1,74 @@
+"""Makes a verified generation live, by one compare-and-set; rollback is another."""
+
+from batch_scoring.publishing.document import change_document, live_generation
+from batch_scoring.runs import LOG, Refused, Run
+from batch_scoring.settings import BatchSettings
+from batch_scoring.store import connect, now_ms
+from schemas import routes
+from schemas.codec import CODEC_VERSION
+from schemas.routes import Activation, FeatureTable, Generation, RoutesDocument
+
+STEP = "activate"
+
+
+def activate(run: Run, settings: BatchSettings, token: int) -> dict[str, object]:
+    """Returns what is live now. Raises Refused for an old token or interval; then nothing has changed."""
+    run.need_report("gate")
+    offer = offer_of(run, token)
+    with connect(settings) as redis:
+        now = now_ms(redis)
+
+        def transition(document: RoutesDocument | None) -> RoutesDocument:
+            return routes.first_document(offer, now) if document is None else routes.activate(document, offer, now)
+
+        document = change_document(redis, run.model, f"activate {run.generation}", transition, token)
+    LOG.info("%s %s: live as revision %d.%d", run.model, run.generation, *document.order)
+    return {"epoch": document.epoch, "revision": document.revision, "stable": document.stable}
+
+
+def offer_of(run: Run, token: int) -> Activation:
+    published, features = run.need_report("publish"), run.need_report("features")
+    return Activation.model_validate(
+        {
+            "model": run.model,
+            "version": run.version,
+            "bundle_url": run.bundle_url,
+            "bundle_digest": run.bundle_digest,
+            "token": token,
+            "generation": Generation.model_validate(
+                {
+                    "id": run.generation,
+                    "ordinal": run.ordinal,
+                    "buckets": published["buckets"],
+                    "codec": CODEC_VERSION,
+                    "rows": published["rows"],
+                    "computed_at_ms": run.started_at_ms,
+                }
+            ),
+            "features": FeatureTable.model_validate(
+                {
+                    "id": run.generation,
+                    "buckets": features["buckets"],
+                    "features": features["features"],
+                    "rows": features["rows"],
+                    "as_of_ms": int(run.as_of.timestamp() * 1000),
+                    "snapshot_url": run.place("features.arrow"),
+                }
+            ),
+        }
+    )
+
+
+def rollback(settings: BatchSettings, model: str, why: str) -> RoutesDocument:
+    """Goes back to what was live before. Raises Refused where there is nothing to go back to."""
+    with connect(settings) as redis:
+        now = now_ms(redis)
+
+        def transition(document: RoutesDocument | None) -> RoutesDocument:
+            if document is None:
+                raise Refused(f"{model} has no routes document")
+            return routes.rollback(document, now)
+
+        document = change_document(redis, model, f"rollback: {why}", transition)
+    LOG.info("%s: back to version %s, generation %s", model, document.stable, live_generation(document))
+    return document
