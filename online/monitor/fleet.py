@@ -1,0 +1,111 @@
+"""The fleet estimate: replicas that the busiest minute needs, without precomputing and with it. Pure.
+
+The busiest minute of all requests sizes the fleet without precomputing; the busiest minute of the tail, which may
+be another one, sizes it with. A mean hit rate would hide the minutes in which the hot set does not help.
+"""
+
+from dataclasses import dataclass
+
+from schemas.capacity import TARGET_UTILISATION, BatchTime, replica_rows_per_s, replicas_needed
+
+HOURS_PER_DAY = 24
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredReplica:
+    """T(b) of one version on one node, as the node reported it."""
+
+    node: str
+    version: str
+    time: BatchTime
+    max_batch_rows: int
+    reported_at_ms: int
+    device: str | None = None
+
+    @property
+    def is_emulated(self) -> bool:
+        return self.device is not None and self.device.startswith("emulated")
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMinute:
+    """Requests of the busiest minute, which began at `minute` (minutes since the epoch)."""
+
+    minute: int
+    requests: int
+
+    @property
+    def per_s(self) -> float:
+        return self.requests / 60
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEstimate:
+    """Both counts, and each figure they come from. `largest_batch_rows` fits `max_batch_ms` or is one row.
+
+    Loads are the counts before rounding up, in replicas.
+    """
+
+    replica: MeasuredReplica
+    max_batch_ms: float
+    largest_batch_rows: int
+    utilisation: float
+    rows_per_s: float
+    load_without: float
+    load_with: float
+    without: int
+    with_precomputing: int
+
+    @property
+    def saved(self) -> int:
+        return self.without - self.with_precomputing
+
+    @property
+    def is_row_over_slo(self) -> bool:
+        """Even a batch of one row takes longer than a batch may."""
+        return self.replica.time.batch_ms(1) > self.max_batch_ms
+
+    @property
+    def saved_replica_hours_per_day(self) -> int:
+        return self.saved * HOURS_PER_DAY
+
+
+def slowest(replicas: list[MeasuredReplica], slo_ms: float) -> MeasuredReplica | None:
+    """The replica that may be given the least: an estimate built on it holds for the others too."""
+    return min(replicas, key=lambda r: (_rows_per_s(r, slo_ms / 2), r.node), default=None)
+
+
+def estimate(
+    replica: MeasuredReplica, all_peak: PeakMinute, tail_peak: PeakMinute, slo_ms: float
+) -> FleetEstimate:
+    """Replicas for both peaks.
+
+    Args:
+        slo_ms: what an answer may take. A row that arrives just after a batch has begun waits for it and is then
+            answered by the next, so a batch may take half of this.
+    """
+    max_batch_ms = slo_ms / 2
+    per_replica = _rows_per_s(replica, max_batch_ms)
+    return FleetEstimate(
+        replica=replica,
+        max_batch_ms=max_batch_ms,
+        largest_batch_rows=_largest_batch(replica, max_batch_ms),
+        utilisation=TARGET_UTILISATION,
+        rows_per_s=per_replica,
+        load_without=all_peak.per_s / per_replica,
+        load_with=tail_peak.per_s / per_replica,
+        without=replicas_needed(all_peak.per_s, per_replica),
+        with_precomputing=replicas_needed(tail_peak.per_s, per_replica),
+    )
+
+
+def _rows_per_s(replica: MeasuredReplica, max_batch_ms: float) -> float:
+    return replica_rows_per_s(replica.time, replica.max_batch_rows, max_batch_ms)
+
+
+def _largest_batch(replica: MeasuredReplica, max_batch_ms: float) -> int:
+    """The batch that `replica_rows_per_s` counts with, for display."""
+    if replica.time.alpha_ms <= 0:
+        return replica.max_batch_rows
+    fitting = int((max_batch_ms - replica.time.tau0_ms) / replica.time.alpha_ms)
+    return max(1, min(replica.max_batch_rows, fitting))

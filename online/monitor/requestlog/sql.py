@@ -1,0 +1,104 @@
+"""The SQL over request-log rows: what is kept of a file, and how rows of any schema version become one.
+
+Counts are kept by minute; latencies as counts in bins 1 % wide, by slots of five minutes while they are young and
+of an hour later. Both are a few thousand rows an hour, however many requests it had, so that a page never reads
+the log itself. `TRY_CAST` makes an older schema's column (int64, double, all null) the declared type; what cannot
+be cast, such as NaN microseconds, is null.
+"""
+
+from math import exp
+
+import pyarrow as pa
+
+from schemas.arrow import REQUEST_LOG, STAGES
+
+ERROR = "error"
+TOTAL = "total"
+BINS_PER_E = 100
+FINE_SLOT_MINUTES = 5
+COARSE_SLOT_MINUTES = 60
+LATEST_COLUMNS = (
+    "request_id", "entity", "version", "generation", "source", "miss_reason", "status", "code", "label",
+    "confidence", "total_us",
+)  # fmt: skip
+
+CREATE = """
+CREATE TABLE minutes (
+  file INTEGER NOT NULL, minute INTEGER, source VARCHAR, version VARCHAR, reason VARCHAR, code VARCHAR,
+  status SMALLINT, requests BIGINT, newest_us BIGINT);
+CREATE TABLE latencies (
+  file INTEGER NOT NULL, minute INTEGER, source VARCHAR, stage VARCHAR, bin SMALLINT, requests BIGINT);
+"""
+
+_TIMED = ("total_us", *(f"{stage}_us" for stage in STAGES))
+_TIME_US = "epoch_us(TRY_CAST(time AS TIMESTAMPTZ))"
+_NARROW = ", ".join(
+    [
+        f"{_TIME_US} AS t",
+        f"coalesce(CAST(source AS VARCHAR), '{ERROR}') AS source",
+        "CAST(version AS VARCHAR) AS version",
+        "CAST(miss_reason AS VARCHAR) AS reason",
+        "CAST(code AS VARCHAR) AS code",
+        "TRY_CAST(status AS SMALLINT) AS status",
+        *(f"TRY_CAST({column} AS INTEGER) AS {column}" for column in _TIMED),
+    ]
+)
+# t is null where a row has no usable time: it is kept with a null minute, so that it can be counted.
+INSERT_MINUTES = f"""
+INSERT INTO minutes
+SELECT file, CAST(t // 60000000 AS INTEGER), source, version, reason, code, status, count(*), max(t)
+FROM (SELECT file, {_NARROW} FROM chunk) GROUP BY ALL
+"""
+INSERT_LATENCIES = f"""
+INSERT INTO latencies
+SELECT file, CAST(t // 60000000 // $slot * $slot AS INTEGER), source,
+  replace(column_name, '_us', ''), CAST(floor(ln(greatest(us, 1)) * {BINS_PER_E}) AS SMALLINT), count(*)
+FROM (UNPIVOT (SELECT file, {_NARROW} FROM chunk)
+  ON {", ".join(_TIMED)} INTO NAME column_name VALUE us)
+WHERE t IS NOT NULL GROUP BY ALL
+"""
+COARSEN = f"""
+CREATE TEMP TABLE coarse AS
+SELECT file, CAST(minute // {COARSE_SLOT_MINUTES} * {COARSE_SLOT_MINUTES} AS INTEGER) AS minute,
+  source, stage, bin, sum(requests) AS requests
+FROM latencies WHERE minute < $before GROUP BY ALL;
+DELETE FROM latencies WHERE minute < $before;
+INSERT INTO latencies SELECT * FROM coarse;
+DROP TABLE coarse;
+"""
+LATEST = f"""
+SELECT {_TIME_US} AS t, {", ".join(LATEST_COLUMNS)} FROM chunk
+WHERE t >= $start AND t < $end ORDER BY t DESC LIMIT $limit
+"""
+
+EMPTY = REQUEST_LOG.empty_table()
+
+
+def files_view(paths: list[str]) -> str:
+    """The view `chunk` over Parquet files, with every column of the present schema and `file` from `chunk_files`.
+
+    Hive types are off: folder names are no columns here, and the model is known from the folder.
+    """
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    return f"""
+    CREATE OR REPLACE TEMP VIEW chunk AS SELECT * EXCLUDE (filename) FROM (
+      SELECT *, NULL::VARCHAR AS filename FROM template UNION ALL BY NAME
+      SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false, filename = true))
+    LEFT JOIN chunk_files USING (filename)"""
+
+
+def stream_view(file: int) -> str:
+    """The view `chunk` over the registered Arrow table `stream_rows`."""
+    return f"""
+    CREATE OR REPLACE TEMP VIEW chunk AS SELECT *, {int(file)} AS file FROM (
+      SELECT * FROM template UNION ALL BY NAME SELECT * FROM stream_rows)"""
+
+
+def bin_ms(number: int) -> float:
+    """The middle of a bin, in milliseconds; within half a per cent of every value in it."""
+    return exp((number + 0.5) / BINS_PER_E) / 1e3
+
+
+def without_outputs(table: pa.Table) -> pa.Table:
+    """Sampled inputs and outputs are never shown here, and lists are dear to copy."""
+    return table.drop_columns([name for name in ("inputs", "outputs") if name in table.column_names])

@@ -1,0 +1,34 @@
+"""What pages read from: the kept log of each model, and Redis. Opened once, closed at the end."""
+
+from contextlib import ExitStack
+from typing import Self
+
+from online.monitor.requestlog.files import LogFolder
+from online.monitor.requestlog.kept import KeptLog
+from online.monitor.requestlog.streams import StreamFolder
+from online.monitor.settings import MonitorSettings
+from online.monitor.state import LiveStateReader
+
+
+class Sources:
+    """Use as `with`. `logs` by model; `settings` hold the prices and targets that estimates need."""
+
+    def __init__(self, settings: MonitorSettings) -> None:
+        self.settings = settings
+        self.folders = {model: LogFolder(settings.data_url, model) for model in settings.models}
+        self.state = LiveStateReader(settings.redis_url.get_secret_value(), settings.redis_timeout_s)
+        self.logs = {model: self._kept(folder, model) for model, folder in self.folders.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(self.state)
+            for log in self.logs.values():
+                stack.callback(log.close)
+
+    def _kept(self, folder: LogFolder, model: str) -> KeptLog:
+        directory = self.settings.streams_dir
+        streams = StreamFolder(directory, model) if directory is not None else None
+        return KeptLog(folder, streams, self.settings.query_threads, self.settings.query_memory_mb)

@@ -1,0 +1,111 @@
+"""What Redis says now: the routes document and the replicas' measured T(b). Reads only; says so when it cannot."""
+
+import logging
+from dataclasses import dataclass
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+from redis import Redis
+from redis.exceptions import RedisError
+
+from online.monitor.fleet import MeasuredReplica
+from schemas.capacity import BatchTime
+from schemas.keys import REPLICAS_KEY, routes_key
+from schemas.routes import RoutesDocument
+
+logger = logging.getLogger(__name__)
+
+
+class _Reported(BaseModel):
+    """A version as a node reports it; a T(b) that is not measured yet is null."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    model: str | None = None
+    version: str | None = None
+    device: str | None = None
+    tau0_ms: NonNegativeFloat | None = None
+    alpha_ms: NonNegativeFloat | None = None
+    max_batch_rows: PositiveInt | None = None
+
+
+class _Node(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    at_ms: NonNegativeInt
+    versions: tuple[_Reported, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """Times are of Redis's clock. `problem` says what could not be read; `unreadable` counts bad node entries."""
+
+    now_ms: int | None = None
+    routes: RoutesDocument | None = None
+    replicas: tuple[MeasuredReplica, ...] = ()
+    nodes: int = 0
+    unreadable: int = 0
+    problem: str | None = None
+
+
+class LiveStateReader:
+    """One connection pool to Redis; close it when done."""
+
+    def __init__(self, redis_url: str, timeout_s: float) -> None:
+        self._redis = Redis.from_url(redis_url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._redis.close()
+
+    def read(self, model: str) -> LiveState:
+        """Never raises for Redis or for what it holds."""
+        try:
+            with self._redis.pipeline(transaction=False) as pipe:
+                pipe.time()
+                pipe.get(routes_key(model))
+                pipe.hgetall(REPLICAS_KEY)
+                (seconds, micros), document, nodes = pipe.execute()
+        except (RedisError, OSError) as error:
+            logger.warning("redis cannot be read", extra={"error": type(error).__name__})
+            return LiveState(problem=f"Redis cannot be read ({type(error).__name__})")
+        routes, problem = _routes(document)
+        replicas, unreadable = _replicas(model, nodes)
+        return LiveState(seconds * 1000 + micros // 1000, routes, tuple(replicas), len(nodes), unreadable, problem)
+
+
+def _routes(document: bytes | None) -> tuple[RoutesDocument | None, str | None]:
+    if document is None:
+        return None, None
+    try:
+        return RoutesDocument.model_validate_json(document), None
+    except ValidationError as error:
+        logger.warning("the routes document cannot be read", exc_info=True)
+        return None, f"the routes document cannot be read ({error.error_count()} errors; the log names them)"
+
+
+def _replicas(model: str, nodes: dict[bytes, bytes]) -> tuple[list[MeasuredReplica], int]:
+    """Measured versions of the model on all nodes, and how many entries could not be read."""
+    found, unreadable = [], 0
+    for name, value in nodes.items():
+        try:
+            node = _Node.model_validate_json(value)
+        except ValidationError:
+            unreadable += 1
+            continue
+        for entry in node.versions:
+            if entry.model == model and (measured := _measured(name, entry, node.at_ms)) is not None:
+                found.append(measured)
+    return found, unreadable
+
+
+def _measured(name: bytes, entry: _Reported, at_ms: int) -> MeasuredReplica | None:
+    if entry.version is None or entry.tau0_ms is None or entry.alpha_ms is None or entry.max_batch_rows is None:
+        return None
+    time = BatchTime(entry.tau0_ms, entry.alpha_ms)
+    if time.batch_ms(1) <= 0:
+        return None
+    node = name.decode("utf-8", "replace")
+    return MeasuredReplica(node, entry.version, time, entry.max_batch_rows, at_ms, entry.device)
