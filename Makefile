@@ -1,0 +1,65 @@
+# Hotset: `make help` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+# Set-up notes the Java it found, since the one on the path may be another version, and what lets Spark start faster.
+PY = JAVA_HOME="$$(cat .hotset/java-home)" SPARK_SUBMIT_OPTS="$${SPARK_SUBMIT_OPTS-$$(cat .hotset/spark-options)}" \
+     .venv/bin/python
+PYTEST = $(PY) -m pytest
+CODE = schemas runtime batch_scoring online infra dags tests
+# No Spark, no Airflow, no stack, no browser.
+FAST = not spark and not airflow and not e2e and not browser and not fault and not gpu
+
+.PHONY: help setup lock demo up down status airflow fmt lint type test-fast test test-faults clean
+
+help: ## this list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+
+setup: ## Java, the product's environment, Airflow's environment; quick when nothing changed
+	@PYTHON="$(PYTHON)" infra/local/setup.sh
+
+lock: setup ## resolve infra/requirements/*.in anew into lock files
+	$(PY) -m infra.local.lock
+
+demo: setup ## the whole job on real flights, ending with a table; leaves the stack running
+	@$(PY) -m infra.demo
+
+up: setup ## start the local stack and leave it running
+	@$(PY) -m infra.local up
+
+down: ## stop the local stack
+	@if [ -x .venv/bin/python ]; then .venv/bin/python -m infra.local down; else echo "nothing is set up"; fi
+
+status: setup ## what of the local stack runs
+	@$(PY) -m infra.local status
+
+airflow: setup ## the real Airflow UI on the nightly DAG, until Ctrl-C
+	@$(PY) -m infra.airflow ui
+
+fmt: setup ## format, and fix what ruff can
+	$(PY) -m ruff format $(CODE)
+	$(PY) -m ruff check --fix $(CODE)
+
+lint: setup ## ruff, format, import directions
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	.venv/bin/lint-imports
+
+type: setup ## mypy, strict
+	$(PY) -m mypy
+
+test-fast: setup ## unit and contract tests, under a minute
+	$(PYTEST) -q -m "$(FAST)" tests/unit tests/contracts
+
+test: lint type ## everything but faults: lint, types, unit, contracts, Valkey, Spark, Airflow, end to end
+	$(PYTEST) -m "not fault"
+
+test-faults: setup ## kills, full disks, soaks
+	$(PYTEST) -m fault
+
+clean: down ## remove what the stack wrote; environments stay
+	rm -rf .hotset
+
+# Benchmarks: one target each, called bench-NAME, with a line for `make help`.
