@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 
 from online.monitor.fleet import PeakMinute
-from online.monitor.requestlog.sql import ERROR, bin_ms
+from online.monitor.requestlog.sql import ERROR, IMPORTED, bin_ms
 from online.monitor.windows import Window
 from schemas.http import Source
 
@@ -17,11 +17,13 @@ OTHER = "other"
 # In the order in which they are stacked: hits first, so that the hit rate is a height of the chart.
 SOURCES = (*(source.value for source in Source), OTHER, ERROR)
 
-_WHERE = "minute >= $first AND minute < $last"
+_SPANNED = "minute >= $first AND minute < $last"
+_WHERE = f"{_SPANNED} AND source <> '{IMPORTED}'"
 _STEP = "(minute - $first) // $width"
 _STEPS = f"SELECT {_STEP}, source, sum(requests) FROM minutes WHERE {_WHERE} GROUP BY ALL"
 _SPAN = f"SELECT max(newest_us), min(minute) FROM minutes WHERE {_WHERE}"
 _UNDATED = "SELECT coalesce(sum(requests), 0) FROM minutes WHERE minute IS NULL"
+_IMPORTED = f"SELECT coalesce(sum(requests), 0) FROM minutes WHERE {_SPANNED} AND source = '{IMPORTED}'"
 _VERSIONS = f"""
 SELECT version, sum(requests), sum(requests) FILTER (source IN ('precomputed', 'cached')),
   sum(requests) FILTER (source = 'live') FROM minutes WHERE {_WHERE} AND version IS NOT NULL
@@ -38,10 +40,10 @@ GROUP BY minute ORDER BY n DESC, minute LIMIT 1"""
 # A refused caller's request (4xx) needs no replica; a failed answer (5xx) would have needed one.
 _NEEDS_ANSWER = f"NOT (source = '{ERROR}' AND coalesce(status, 0) BETWEEN 400 AND 499)"
 _TAIL = f"{_NEEDS_ANSWER} AND source NOT IN ('precomputed', 'cached')"
-_LATENCIES = f"SELECT source, stage, bin, sum(requests) FROM latencies WHERE {_WHERE} GROUP BY ALL"
+_LATENCIES = f"SELECT source, stage, bin, sum(requests) FROM latencies WHERE {_SPANNED} GROUP BY ALL"
 _LATENCY_STEPS = f"""
 SELECT {_STEP}, CASE WHEN source = 'live' THEN 'live' ELSE 'hit' END, bin, sum(requests) FROM latencies
-WHERE {_WHERE} AND stage = 'total' AND source IN ('precomputed', 'cached', 'live') GROUP BY ALL"""
+WHERE {_SPANNED} AND stage = 'total' AND source IN ('precomputed', 'cached', 'live') GROUP BY ALL"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Figures:
     steps: Mapping[str, list[int]]
     newest_us: int | None
     undated: int
+    imported: int
     versions: list[tuple[str, int, int, int]]
     reasons: list[tuple[str, dict[str, int]]]
     errors: list[tuple[str, int | None, int]]
@@ -93,6 +96,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection, window: Window) -> Figur
         steps=_by_step(rows(_STEPS, stepped), window.steps),
         newest_us=_whole(newest) if newest is not None else None,
         undated=_whole(rows(_UNDATED, {})[0][0]),
+        imported=_whole(rows(_IMPORTED)[0][0]),
         versions=[(str(v), _whole(n), _whole(h or 0), _whole(t or 0)) for v, n, h, t in rows(_VERSIONS)],
         reasons=_by_reason(rows(_REASONS)),
         errors=[(str(code), None if s is None else _whole(s), _whole(n)) for code, s, n in rows(_ERRORS)],

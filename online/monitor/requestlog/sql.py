@@ -13,6 +13,8 @@ import pyarrow as pa
 from schemas.arrow import REQUEST_LOG, STAGES
 
 ERROR = "error"
+# A row of another system's log: it was asked there, and nothing of ours answered it.
+IMPORTED = "imported"
 TOTAL = "total"
 BINS_PER_E = 100
 FINE_SLOT_MINUTES = 5
@@ -31,11 +33,12 @@ CREATE TABLE latencies (
 """
 
 _TIMED = ("total_us", *(f"{stage}_us" for stage in STAGES))
+_IS_IMPORTED = "source IS NULL AND TRY_CAST(status AS SMALLINT) = 200"
 _TIME_US = "epoch_us(TRY_CAST(time AS TIMESTAMPTZ))"
 _NARROW = ", ".join(
     [
         f"{_TIME_US} AS t",
-        f"coalesce(CAST(source AS VARCHAR), '{ERROR}') AS source",
+        f"if({_IS_IMPORTED}, '{IMPORTED}', coalesce(CAST(source AS VARCHAR), '{ERROR}')) AS source",
         "CAST(version AS VARCHAR) AS version",
         "CAST(miss_reason AS VARCHAR) AS reason",
         "CAST(code AS VARCHAR) AS code",
@@ -55,7 +58,7 @@ SELECT file, CAST(t // 60000000 // $slot * $slot AS INTEGER), source,
   replace(column_name, '_us', ''), CAST(floor(ln(greatest(us, 1)) * {BINS_PER_E}) AS SMALLINT), count(*)
 FROM (UNPIVOT (SELECT file, {_NARROW} FROM chunk)
   ON {", ".join(_TIMED)} INTO NAME column_name VALUE us)
-WHERE t IS NOT NULL GROUP BY ALL
+WHERE t IS NOT NULL AND source <> '{IMPORTED}' GROUP BY ALL
 """
 COARSEN = f"""
 CREATE TEMP TABLE coarse AS
@@ -68,7 +71,7 @@ DROP TABLE coarse;
 """
 LATEST = f"""
 SELECT {_TIME_US} AS t, {", ".join(LATEST_COLUMNS)} FROM chunk
-WHERE t >= $start AND t < $end ORDER BY t DESC LIMIT $limit
+WHERE t >= $start AND t < $end AND NOT coalesce({_IS_IMPORTED}, false) ORDER BY t DESC LIMIT $limit
 """
 
 EMPTY = REQUEST_LOG.empty_table()

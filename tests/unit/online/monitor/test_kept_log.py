@@ -229,3 +229,15 @@ def test_a_data_root_on_fsspec_and_names_that_need_quoting(open_log: Open, tmp_p
     finally:
         memory.rm("/root", recursive=True)
     assert (coverage.files, figures.requests()) == (1, 2)
+
+
+def test_rows_imported_from_another_system_count_as_nothing_but_imported(open_log: Open, tmp_path: Path) -> None:
+    answered = {"time": NOON, "source": "live", "status": 200, "total_us": 900}
+    failed = {"time": NOON, "source": None, "status": 503, "code": "overloaded", "total_us": 50}
+    imported = {"time": NOON, "source": None, "status": 200, "total_us": 0, "request_id": "imported"}
+    write_log(tmp_path, "delay", log_table([answered, failed, imported, imported, imported]))
+    log = open_log()
+    _, figures, window = look(log)
+    assert (figures.requests(), figures.requests("error"), figures.imported) == (2, 1, 3)
+    assert figures.latencies["all", "total"].requests == 2
+    assert len(log.latest(window.start_s, window.end_s, 10)) == 2
