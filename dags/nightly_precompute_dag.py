@@ -74,7 +74,7 @@ def begin() -> ProductCommand:
         env={
             "MODEL": "{{ params.model or var.json.hotset.model }}",
             "BUNDLE": "{{ params.bundle or var.json.hotset.bundle }}",
-            "DIGEST": "{{ params.digest or ('' if params.bundle else var.json.hotset.digest or '') }}",
+            "DIGEST": "{{ params.digest or ('' if params.bundle else var.json.hotset.get('digest') or '') }}",
             "AS_OF": "{{ as_of(dag_run) }}",
             "RUN_KEY": "{{ run_id }}",
         },

@@ -44,6 +44,18 @@ class BodyTooLarge(ServingError):
     status, code, title = 413, ProblemCode.BODY_TOO_LARGE, "Body too large"
 
 
+class UnsupportedMediaType(ServingError):
+    status, code, title = 415, ProblemCode.UNSUPPORTED_MEDIA_TYPE, "Unsupported media type"
+
+
+class MethodNotAllowed(ServingError):
+    status, code, title = 405, ProblemCode.METHOD_NOT_ALLOWED, "Method not allowed"
+
+
+class NotFound(ServingError):
+    status, code, title = 404, ProblemCode.NOT_FOUND, "Not found"
+
+
 class ModelError(ServingError):
     status, code, title = 500, ProblemCode.MODEL_ERROR, "The model failed"
 

@@ -68,7 +68,7 @@ class AnswerMaker:
 
     def answer(self, outputs: Float32Array) -> Answer:
         """The answer to (K,) stored outputs, all finite."""
-        values = [float(value) for value in outputs]
+        values: list[float] = outputs.tolist()
         named = {name: round(values[i], decimals) for i, (name, decimals) in enumerate(self._columns)}
         label, confidence = self._label(values)
         for rule in self._specification.rules:

@@ -13,7 +13,7 @@ from infra.airflow.environment import AIRFLOW_BIN, NoJava, airflow_environment
 from infra.airflow.night import NIGHT_MARK, NightFailed, migrate, remembered, run_night
 from infra.local.ready import HttpProbe
 from infra.local.settings import HOME, LOOPBACK, StackSettings
-from infra.local.supervision import end_marked
+from infra.local.supervision import end_group, end_marked
 from schemas.settings import BadSettings, load_settings
 
 UI_READY_S = 180.0
@@ -82,8 +82,8 @@ def _ui(settings: StackSettings, env: Mapping[str, str]) -> int:
             _say(f"Airflow: http://{LOOPBACK}:{port}/dags/nightly_precompute (no login; Ctrl-C ends it)")
             return process.wait()
         finally:
+            end_group(process)
             end_marked(mark)
-            process.wait()
 
 
 def _wait_for_ui(process: subprocess.Popen[bytes], probe: HttpProbe) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from infra.airflow.environment import AIRFLOW_BIN, airflow_environment
 from infra.local.settings import HOME, StackSettings
-from infra.local.supervision import end_marked
+from infra.local.supervision import end_group, end_marked
 
 # In the environment of everything that one night starts.
 NIGHT_MARK = "LOCAL_NIGHT"
@@ -159,8 +159,8 @@ def _follow(argv: list[str], env: Mapping[str, str], log: Path, say: Say, fail_f
             process.wait()
     finally:
         # Airflow gives each step a session of its own, so that killing its process group is not enough.
+        end_group(process)
         end_marked(mark)
-        process.wait()
         reader.join()
     if night.failed or process.returncode:
         what = f"step {night.failed}" if night.failed else "airflow dags test"

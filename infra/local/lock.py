@@ -18,6 +18,11 @@ LEFT_OUT = {
     "product": ("pip", "hotset"),
     "airflow": ("pip", "pyspark-client", "pandas", "numpy", "pyarrow", "grpcio-status"),
 }
+# What only another Python than the one that resolves needs, so that no resolution here can find it.
+OTHER_PYTHONS = {
+    "product": ('async-timeout==5.0.1; python_full_version < "3.11.3"',),
+    "airflow": ('pyyaml-ft==8.0.0; python_version >= "3.13"',),
+}
 
 
 def main() -> int:
@@ -29,13 +34,17 @@ def main() -> int:
 
 def write_lock(name: str, freeze: str) -> Path:
     """`freeze`: lines of NAME==VERSION. Local versions, such as torch's +cpu, are left to each machine."""
-    kept = []
-    for line in sorted(freeze.splitlines(), key=str.lower):
+    kept = list(OTHER_PYTHONS[name])
+    for line in freeze.splitlines():
         package, _, version = line.partition("==")
         if version and package.lower().replace("_", "-") not in LEFT_OUT[name]:
             kept.append(f"{package}=={re.sub(r'[+].*', '', version)}")
     path = REQUIREMENTS / f"{name}.lock"
-    path.write_text(f"# Made by `make lock` from {name}.in; installed with --no-deps.\n" + "\n".join(kept) + "\n")
+    path.write_text(
+        f"# Made by `make lock` from {name}.in; installed with --no-deps.\n"
+        + "\n".join(sorted(kept, key=str.lower))
+        + "\n"
+    )
     return path
 
 

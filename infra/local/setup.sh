@@ -6,8 +6,10 @@ cd "$(dirname "$0")/../.."
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 can_make_environments() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
+# The one that made the environment goes on serving it, whichever is first on the path today.
+made_by="$(sed -n 's/^executable = //p' .venv/pyvenv.cfg 2>/dev/null || true)"
 found=""
-for python in ${PYTHON:-python3.11 python3.12 python3.13 python3 python}; do
+for python in ${PYTHON:-$made_by python3.11 python3.12 python3.13 python3 python}; do
     fits "$python" || continue
     found="$python"
     can_make_environments "$python" && exec "$python" -m infra.local.setup "$@"

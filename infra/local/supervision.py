@@ -136,6 +136,9 @@ class Supervisor:
         end_marked(f"{MARK}={self._state}")
         for path in (self._pidfile, self.socket):
             path.unlink(missing_ok=True)
+        if self.socket.parent != self._state:
+            with contextlib.suppress(OSError):
+                self.socket.parent.rmdir()
 
     def _is_gone(self, pid: int) -> bool:
         # Its loop notices ended children once a second, or at a call.
@@ -174,6 +177,23 @@ def end_marked(mark: str) -> None:
             _kill(pid, sent)
         if _wait_for(functools.partial(_all_gone, left), 10):
             return
+
+
+def end_group(process: "subprocess.Popen[Any]") -> None:
+    """Ends a process that leads a session, and its children: some overwrite the environment that marks them."""
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sent)
+        if _wait_for(lambda: process.poll() is not None and not _has_members(process.pid), 10):
+            return
+
+
+def _has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _all_gone(pids: list[int]) -> bool:

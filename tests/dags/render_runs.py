@@ -7,6 +7,7 @@ import ast
 import contextlib
 import io
 import json
+import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
@@ -83,6 +84,18 @@ def nights(dag: str, first: datetime, count: int) -> list[list[str]]:
     return found
 
 
+def without_digest() -> dict[str, str]:
+    """The Variable with only what it must hold."""
+    whole = os.environ["AIRFLOW_VAR_HOTSET"]
+    try:
+        os.environ["AIRFLOW_VAR_HOTSET"] = json.dumps(
+            {k: v for k, v in json.loads(whole).items() if k != "digest"}
+        )
+        return triggered(DAG, "no-digest")
+    finally:
+        os.environ["AIRFLOW_VAR_HOTSET"] = whole
+
+
 def main() -> None:
     cli("dags", "reserialize")
     conf = json.dumps({"model": "other", "bundle": "file:///elsewhere; rm -rf /"})
@@ -96,6 +109,7 @@ def main() -> None:
                 "asset": by_asset_event(),
                 "time_change": triggered("new_york", "change", "--logical-date", "2027-03-14T07:30:00+00:00"),
                 "conf": triggered(DAG, "conf", "--conf", conf),
+                "no_digest": without_digest(),
                 "nights": nights("new_york", datetime(2027, 3, 11, 7, tzinfo=UTC), 6),
             }
         ),

@@ -104,6 +104,7 @@ def test_no_night_is_lost_or_run_twice_over_the_time_change(runs: dict[str, Any]
 def test_a_run_overrides_model_and_bundle_and_then_not_the_digest_of_another(runs: dict[str, Any]) -> None:
     assert runs["scheduled"]["MODEL"] == "delay"
     assert runs["scheduled"]["DIGEST"] == "ab" * 32
+    assert runs["no_digest"]["DIGEST"] == ""
     given = runs["conf"]
     assert (given["MODEL"], given["BUNDLE"], given["DIGEST"]) == ("other", "file:///elsewhere; rm -rf /", "")
 

@@ -4,12 +4,15 @@ import os
 import re
 import subprocess
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from infra.local.java import find_java_home, version_of
-from infra.local.lock import write_lock
+from infra.local.lock import LEFT_OUT, write_lock
 from infra.local.settings import HOME
 
 REQUIREMENTS = HOME / "infra" / "requirements"
@@ -42,7 +45,7 @@ def test_no_java_is_no_error(tmp_path: Path) -> None:
 
 def packages(lock: str) -> dict[str, str]:
     lines = (REQUIREMENTS / lock).read_text(encoding="utf-8").splitlines()
-    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    pairs = [line.partition(";")[0].split("==") for line in lines if line and not line.startswith("#")]
     assert all(len(pair) == 2 for pair in pairs), "every line of a lock is NAME==VERSION"
     return {canonical(name): version for name, version in pairs}
 
@@ -68,10 +71,39 @@ def test_airflow_has_a_lock_of_its_own() -> None:
     assert {"pyspark", "pyspark-client", "torch"} & locked.keys() == set()
 
 
+@pytest.mark.parametrize("name", ["product", "airflow"])
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.9", "3.12.0", "3.13.0"])
+@pytest.mark.parametrize(("system", "machine"), [("Linux", "x86_64"), ("Darwin", "arm64")])
+def test_a_lock_is_complete_on_every_python(name: str, python: str, system: str, machine: str) -> None:
+    """pip installs it without resolving, so a package that only another Python needs would be missing there."""
+    locked, folder = packages(f"{name}.lock"), {"product": ".venv", "airflow": ".venv-airflow"}[name]
+    place = {
+        "python_version": python.rpartition(".")[0],
+        "python_full_version": python,
+        "extra": "",
+        "platform_system": system,
+        "sys_platform": system.lower(),
+        "platform_machine": machine,
+    }
+    asked = {
+        (canonical(requirement.name), str(requirement.specifier))
+        for installed in distributions(path=map(str, (HOME / folder / "lib").glob("python3.*/site-packages")))
+        if canonical(installed.name) in locked
+        for requirement in map(Requirement, installed.requires or ())
+        if requirement.marker is None or requirement.marker.evaluate(place)
+    }
+    left_out = {canonical(package) for package in LEFT_OUT[name]}
+    missing = {
+        name for name, wanted in asked if not SpecifierSet(wanted).contains(locked.get(name, ""), prereleases=True)
+    }
+    assert missing - left_out == set()
+
+
 def test_a_lock_leaves_local_versions_to_each_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infra.local.lock.REQUIREMENTS", tmp_path)
     written = write_lock("product", "torch==2.13.0+cpu\npip==23.2.1\nhotset==0.1.0\nclick==8.5.1\n-e somewhere\n")
-    assert written.read_text(encoding="utf-8").splitlines()[1:] == ["click==8.5.1", "torch==2.13.0"]
+    lines = written.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if "#" not in line and ";" not in line] == ["click==8.5.1", "torch==2.13.0"]
 
 
 def test_a_python_that_is_not_there_is_named() -> None:

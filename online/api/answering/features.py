@@ -1,0 +1,78 @@
+"""Raw records of entities: from the feature table in Redis, or where that does not answer, from its snapshot."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from online.api.answering.snapshot import SnapshotStore
+from online.api.lookup.connection import RedisDown, RedisSlow
+from online.api.lookup.link import RedisLink
+from online.api.lookup.resp import hget
+from online.api.routes.view import ModelView
+from online.errors import FeaturesUnavailable, ServingError, UnknownEntity
+from schemas.codec import CorruptValue
+from schemas.feature_table import unpack_record
+from schemas.keys import bucket_of, field_of
+from schemas.routes import FeatureTable
+
+Record = Mapping[str, object]
+
+
+@dataclass(slots=True)
+class FeatureCounts:
+    """Records by where they came from, and those that were not usable. Totals since the start."""
+
+    table: int = 0
+    snapshot: int = 0
+    corrupt: int = 0
+
+
+class FeatureSource:
+    """One for all models of a worker."""
+
+    def __init__(self, link: RedisLink, snapshots: SnapshotStore) -> None:
+        self._link, self._snapshots = link, snapshots
+        self.counts = FeatureCounts()
+
+    async def records(self, view: ModelView, entities: Sequence[bytes]) -> list[Record | ServingError]:
+        """A record or the reason for none, for each entity, in order; one write for all."""
+        table = view.features
+        if table is None:
+            return [UnknownEntity("this model has no feature table: bring features")] * len(entities)
+        packed = [
+            hget(view.feature_prefix + b"%d" % bucket_of(entity, table.buckets), field_of(entity))
+            for entity in entities
+        ]
+        try:
+            replies: Sequence[object] = await self._link.ask(b"".join(packed), len(packed))
+        except (RedisDown, RedisSlow) as error:
+            replies = [error] * len(packed)
+        return [self._record(view, table, *pair) for pair in zip(entities, replies, strict=True)]
+
+    def from_snapshot(self, view: ModelView, entity: bytes) -> Record | None:
+        """For the log's sample: no question to Redis."""
+        snapshot = self._snapshots.get(view.document.model, view.features) if view.features else None
+        return snapshot.find(entity) if snapshot else None
+
+    def _record(self, view: ModelView, table: FeatureTable, entity: bytes, reply: object) -> Record | ServingError:
+        if reply is None:
+            return _unknown()
+        if isinstance(reply, bytes):
+            try:
+                record = unpack_record(reply, entity, table.features)
+            except CorruptValue:
+                self.counts.corrupt += 1
+            else:
+                self.counts.table += 1
+                return record
+        snapshot = self._snapshots.get(view.document.model, table)
+        if snapshot is None:
+            return FeaturesUnavailable("the feature table cannot be read, and there is no snapshot of it")
+        found = snapshot.find(entity)
+        if found is None:
+            return _unknown()
+        self.counts.snapshot += 1
+        return found
+
+
+def _unknown() -> UnknownEntity:
+    return UnknownEntity("no features of this entity are known, and the request brings none")

@@ -1,0 +1,47 @@
+"""Writes live results back to Redis, off the critical path: dropped, counted by reason, when Redis is behind."""
+
+import asyncio
+from collections import Counter
+
+import hiredis
+
+from online.api.lookup.connection import RedisDown, RedisSlow
+from online.api.lookup.link import RedisLink
+from online.api.lookup.resp import command
+
+
+class WriteBack:
+    """On a link of its own, so that a refused or slow write never delays a look-up."""
+
+    def __init__(self, link: RedisLink, max_waiting: int) -> None:
+        self._link, self._max_waiting = link, max_waiting
+        self._waiting = 0
+        self.written = 0
+        self.dropped: Counter[str] = Counter()
+
+    def offer(self, key: bytes, packed: bytes, ttl_ms: int) -> None:
+        """Never waits and never fails."""
+        if self._waiting >= self._max_waiting:
+            self.dropped["behind"] += 1
+            return
+        try:
+            reply = self._link.ask(command(b"SET", key, packed, b"PX", b"%d" % ttl_ms), 1)
+        except RedisDown:
+            self.dropped["down"] += 1
+            return
+        self._waiting += 1
+        reply.add_done_callback(self._on_reply)
+
+    def _on_reply(self, reply: "asyncio.Future[list[object]]") -> None:
+        self._waiting -= 1
+        if reply.cancelled():
+            return
+        error = reply.exception()
+        if isinstance(error, RedisSlow):
+            self.dropped["slow"] += 1
+        elif error is not None:
+            self.dropped["down"] += 1
+        elif isinstance(reply.result()[0], hiredis.ReplyError):
+            self.dropped["refused"] += 1  # out of memory, read-only, or the disk is full
+        else:
+            self.written += 1

@@ -1,0 +1,118 @@
+"""Outcomes as documents of the endpoint, and as rows of the request log."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from zlib import crc32
+
+import orjson
+
+from online.api.answering.outcome import Outcome
+from online.api.http.problems import is_unicode, problem
+
+_MAX_INPUT_BYTES = 16 << 10
+
+
+def result(outcome: Outcome, model: str, request_id: str, now_ms: int) -> dict[str, object]:
+    """As `schemas.http.Prediction` or `Problem`."""
+    if outcome.error is not None:
+        return problem(outcome.error, request_id, outcome.entity)
+    answer, version = outcome.answer, outcome.version
+    assert answer is not None
+    assert version is not None
+    return {
+        "entity": outcome.entity,
+        "model": model,
+        "version": version.name,
+        "generation": outcome.generation,
+        "source": outcome.source,
+        "label": answer.label,
+        "confidence": answer.confidence,
+        "outputs": answer.outputs,
+        "computed_at": rfc3339(outcome.computed_at_ms),
+        "age_s": max(0, now_ms - outcome.computed_at_ms) / 1000,
+        "miss_reason": outcome.miss_reason,
+        "experiment": None,
+        "arm": None,
+        "request_id": request_id,
+    }
+
+
+@lru_cache(maxsize=1024)  # a generation has one time for all its answers
+def rfc3339(ms: int) -> str:
+    """UTC with milliseconds."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def is_sampled(request_id: str, entity: str | None, share: float) -> bool:
+    """The same request and entity are sampled in the same way everywhere."""
+    raw = b"" if entity is None else entity.encode("utf-8", "replace")
+    return crc32(raw, crc32(request_id.encode())) < share * 0x1_0000_0000
+
+
+def inputs_json(record: Mapping[str, object] | None) -> str | None:
+    """None where there is nothing, or nothing that is JSON of a bearable length."""
+    if record is None:
+        return None
+    try:
+        text = orjson.dumps(record)
+    except (TypeError, ValueError):
+        return None
+    return text.decode() if len(text) <= _MAX_INPUT_BYTES else None
+
+
+def log_row(
+    outcome: Outcome, request_id: str, time_us: int, total_us: int, route_us: int, post_us: int
+) -> tuple[object, ...]:
+    """In the order of `schemas.arrow.REQUEST_LOG`; inputs and outputs are added for the sample only."""
+    error, version, live, answer = outcome.error, outcome.version, outcome.live, outcome.answer
+    is_answer = answer is not None
+    entity = outcome.entity
+    return (
+        time_us,
+        request_id,
+        entity if entity is None or error is None or is_unicode(entity) else None,
+        version.name if version else None,
+        outcome.generation,
+        None,
+        None,
+        outcome.source,
+        outcome.miss_reason,
+        200 if error is None else error.status,
+        None if error is None else error.code,
+        answer.label if answer is not None else None,
+        answer.confidence if answer is not None else None,
+        max(0, time_us // 1000 - outcome.computed_at_ms) if is_answer else None,
+        total_us,
+        route_us,
+        outcome.lookup_us,
+        outcome.features_us,
+        live.queue_us if live else None,
+        live.batch_us if live else None,
+        live.execute_us if live else None,
+        post_us,
+        live.batch_rows if live else None,
+        outcome.is_caller_features,
+        None,
+        None,
+    )
+
+
+def server_timing(outcomes: Sequence[Outcome], route_us: int, post_us: int) -> bytes:
+    """The longest of each stage that was passed; milliseconds."""
+    if len(outcomes) == 1 and outcomes[0].live is None and outcomes[0].features_us is None:
+        lookup_us = outcomes[0].lookup_us or 0  # a hit: most answers
+        return b"route;dur=%.3f, lookup;dur=%.3f, post;dur=%.3f" % (route_us / 1e3, lookup_us / 1e3, post_us / 1e3)
+    stages = [("route", route_us)]
+    for name, values in (
+        ("lookup", [o.lookup_us for o in outcomes]),
+        ("features", [o.features_us for o in outcomes]),
+        ("queue", [o.live.queue_us for o in outcomes if o.live]),
+        ("batch", [o.live.batch_us for o in outcomes if o.live]),
+        ("execute", [o.live.execute_us for o in outcomes if o.live]),
+    ):
+        passed = [value for value in values if value is not None]
+        if passed:
+            stages.append((name, max(passed)))
+    stages.append(("post", post_us))
+    return ", ".join(f"{name};dur={us / 1000:.3f}" for name, us in stages).encode()

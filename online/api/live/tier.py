@@ -1,0 +1,198 @@
+"""The inference tier as the API sees it: nodes found, workers connected, rows sent where least is outstanding."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine
+from typing import Any, Self
+
+from online.api.live.dialling import addresses_of, dial
+from online.api.live.directory import DirectoryConnection, WorkerAddress
+from online.api.live.replica import Replica, ReplicaGone, ReplicaRefused
+from online.api.pauses import Pauses
+from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
+from schemas import wire
+from schemas.http import ProblemCode
+
+log = logging.getLogger(__name__)
+
+_RESOLVE_S = 5.0
+# Workers and directories push a status frame each second; one that is silent for so long is taken for dead.
+_SILENCE_S = 5.0
+_ATTEMPTS = 2
+
+
+class LiveTier:
+    """Use as `async with`."""
+
+    def __init__(self, nodes: tuple[str, ...]) -> None:
+        self._nodes = nodes
+        self._hello = wire.hello({"role": "api"})
+        self._tasks: dict[object, asyncio.Task[None]] = {}
+        self._told: dict[str, frozenset[WorkerAddress]] = {}
+        self._replicas: dict[str, list[Replica]] = {}
+        self.changed = asyncio.Event()
+        self.failovers = 0
+
+    async def __aenter__(self) -> Self:
+        for name in self._nodes:
+            self._start(name, self._follow_name(name))
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def warm_replicas(self, digest: str) -> int:
+        return sum(replica.is_usable for replica in self._replicas.get(digest, ()))
+
+    async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
+        """Runs rows on the replica with the least outstanding; what one cannot do is tried once on another.
+
+        Args:
+            tensors: (rows, width) each, in wire order.
+            deadline_s: by the event loop's clock.
+
+        Raises:
+            LiveUnavailable, Overloaded, DeadlineExceeded, ModelError.
+        """
+        error: ServingError = LiveUnavailable("no replica has this version warm")
+        tried: list[Replica] = []
+        for _ in range(_ATTEMPTS):
+            replica = self._least_loaded(digest, tried)
+            if replica is None:
+                raise error
+            self.failovers += bool(tried)
+            tried.append(replica)
+            try:
+                return await replica.run(tag, tensors, deadline_s)
+            except ReplicaGone:
+                error = LiveUnavailable("the replica was lost while it worked on this")
+            except ReplicaRefused as refused:
+                error = _refusal(refused.failure)
+                if not isinstance(error, LiveUnavailable | Overloaded):
+                    raise error from None
+            except TimeoutError:
+                raise DeadlineExceeded("the deadline passed before the model answered") from None
+        raise error
+
+    def _least_loaded(self, digest: str, tried: list[Replica]) -> Replica | None:
+        usable = [r for r in self._replicas.get(digest, ()) if r.is_usable and r not in tried]
+        if len(usable) > 1:
+            random.shuffle(usable)  # equal ones take turns
+            return min(usable, key=lambda replica: replica.outstanding_rows)
+        return usable[0] if usable else None
+
+    def _start(self, key: object, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"live {key}")
+        self._tasks[key] = task
+
+    def _end(self, key: object) -> None:
+        if (task := self._tasks.pop(key, None)) is not None:
+            task.cancel()
+
+    async def _follow_name(self, name: str) -> None:
+        """Keeps a connection to each address that a configured name has."""
+        known: frozenset[str] = frozenset()
+        while True:
+            try:
+                found = await addresses_of(name)
+            except OSError as error:
+                log.warning("a node's name cannot be resolved", extra={"node": name, "error": str(error)})
+            else:
+                for address in found - known:
+                    self._start(("node", address), self._follow_node(address))
+                for address in known - found:
+                    self._end(("node", address))
+                    self._tell(address, frozenset())
+                known = found
+            await asyncio.sleep(_RESOLVE_S)
+
+    async def _follow_node(self, address: str) -> None:
+        """Workers stay connected while their node's directory is lost: it says nothing about them."""
+        pauses = Pauses()
+        while True:
+            try:
+                directory = await dial(
+                    address, lambda: DirectoryConnection(self._hello, lambda told: self._tell(address, told))
+                )
+            except OSError:
+                await asyncio.sleep(pauses.next_s())
+                continue
+            pauses.reset()
+            try:
+                await _until_lost(directory)
+            finally:
+                directory.abort()
+            await asyncio.sleep(pauses.next_s())
+
+    def _tell(self, node: str, workers: frozenset[WorkerAddress]) -> None:
+        before = frozenset().union(*self._told.values())
+        self._told[node] = workers
+        after = frozenset().union(*self._told.values())
+        for gone in before - after:
+            self._end(gone)
+        for new in after - before:
+            self._start(new, self._keep_worker(new))
+        self.changed.set()
+
+    async def _keep_worker(self, worker: WorkerAddress) -> None:
+        pauses = Pauses()
+        pool = self._replicas.setdefault(worker.digest, [])
+        while True:
+            try:
+                replica = await dial(worker.address, lambda: Replica(worker.digest, self._hello, self.changed.set))
+            except (OSError, ValueError) as error:
+                log.warning("a worker cannot be reached", extra={"address": worker.address, "error": str(error)})
+                await asyncio.sleep(pauses.next_s())
+                continue
+            pool.append(replica)
+            try:
+                await _until_lost(replica)
+            finally:
+                pool.remove(replica)
+                await _finish(replica)
+            if replica.was_ready:
+                pauses.reset()
+            await asyncio.sleep(pauses.next_s())
+
+
+async def _until_lost(peer: Replica | DirectoryConnection) -> None:
+    """Returns when the connection has ended, or has been silent for so long that it is ended here."""
+    loop = asyncio.get_running_loop()
+    while not peer.lost.is_set():
+        left_s = peer.heard_s + _SILENCE_S - loop.time()
+        if left_s <= 0:
+            log.warning("a peer of the inference tier is silent")
+            peer.abort()
+            return
+        try:
+            async with asyncio.timeout(left_s):
+                await peer.lost.wait()
+        except TimeoutError:
+            continue
+
+
+async def _finish(replica: Replica) -> None:
+    """A worker that left the directory drains: what it still works on is awaited, nothing new is sent."""
+    try:
+        async with asyncio.timeout(_SILENCE_S):
+            await replica.idle()
+    except TimeoutError:
+        log.warning("a replica that drains did not answer everything")
+    replica.abort()
+
+
+def _refusal(failure: wire.Failure) -> ServingError:
+    retry_after_s = failure.retry_after_ms / 1000 if failure.retry_after_ms else None
+    if failure.code == ProblemCode.OVERLOADED:
+        return Overloaded("the replicas are over capacity", retry_after_s=retry_after_s)
+    if failure.code == ProblemCode.DEADLINE_EXCEEDED:
+        return DeadlineExceeded("the deadline passed before the model answered")
+    if failure.code in (ProblemCode.NOT_READY, ProblemCode.LIVE_UNAVAILABLE):
+        return LiveUnavailable("the replica is going away", retry_after_s=retry_after_s)
+    log.error("the model failed", extra={"code": failure.code, "reason": failure.message})
+    return ModelError("the model could not compute this")

@@ -1,0 +1,96 @@
+"""The local Arrow stream of one worker and model: readable up to its last flush, locked while its worker lives.
+
+Its name is `MODEL~….arrows`; the Parquet files made of it carry the same stem, so that a reader can tell that both
+hold the same rows.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.arrow import REQUEST_LOG
+
+SUFFIX = ".arrows"
+
+
+class LogStream:
+    """Written by one thread. `path` stays locked until `close`."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        """Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = (
+            folder / f"{model}~{time.time_ns() // 1_000_000:x}-{os.getpid():x}-{os.urandom(3).hex()}{SUFFIX}"
+        )
+        self._file = self.path.open("xb")
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._writer = pa.ipc.new_stream(self._file, REQUEST_LOG)
+        self._opened_s = time.monotonic()
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self._opened_s
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Raises OSError: the stream is then of no further use, and ends before this batch."""
+        self._writer.write_batch(batch)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Ends the stream and gives up its lock."""
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
+
+
+def model_of(path: Path) -> str:
+    return path.name.partition("~")[0]
+
+
+class Claimed:
+    """A stream that no worker writes any more, held against other workers. Use as `with`."""
+
+    def __init__(self, path: Path, file: Any) -> None:
+        self.path, self._file = path, file
+
+    def __enter__(self) -> "Claimed":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._file.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The whole batches: a stream cut by a kill ends in half of one, which is left out."""
+        try:
+            with pa.ipc.open_stream(pa.memory_map(str(self.path))) as reader:
+                while True:
+                    yield reader.read_next_batch()
+        except (StopIteration, EOFError, OSError, pa.ArrowInvalid):
+            return
+
+
+def claim(path: Path) -> Claimed | None:
+    """None where its worker lives, or another worker was first."""
+    try:
+        file = path.open("rb")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another worker may have turned it into Parquet and removed it between opening and locking.
+        if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+            return Claimed(path, file)
+    except OSError:
+        pass
+    file.close()
+    return None

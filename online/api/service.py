@@ -1,0 +1,169 @@
+"""One worker's parts, put together: what starts them, what stops them, and in which order."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from types import FrameType
+from typing import Self
+
+from online.api.answering.answerer import Answerer
+from online.api.answering.features import FeatureSource
+from online.api.answering.flights import Flights
+from online.api.answering.flying import Flying
+from online.api.answering.l1 import L1
+from online.api.answering.snapshot import SnapshotStore
+from online.api.answering.write_back import WriteBack
+from online.api.http.predictions import Predictions
+from online.api.live.tier import LiveTier
+from online.api.lookup.clock import RedisClock
+from online.api.lookup.link import RedisLink
+from online.api.lookup.resp import parse_address
+from online.api.metrics import Metrics, forget_dead_workers
+from online.api.requestlog.buffer import LogBuffer
+from online.api.requestlog.writer import LogWriter
+from online.api.routes.announcements import Announcements
+from online.api.routes.follower import RoutesFollower
+from online.api.routes.manifests import ManifestStore
+from online.api.routes.view import ModelView
+from online.api.settings import ApiSettings
+
+log = logging.getLogger(__name__)
+
+# Writes and polls are on a link of their own, whose replies nobody waits for with an answer in hand.
+_BACKGROUND_BUDGET_S = 1.0
+# A worker that starts beside others is given a moment to know what they know before it takes connections.
+_WARM_UP_S = 2.0
+_TICK_S = 0.5
+
+
+class Service:
+    """Use as `async with`, in the worker's event loop."""
+
+    def __init__(self, settings: ApiSettings, parent: int) -> None:
+        self.settings, self._parent = settings, parent
+        url = settings.redis_url.get_secret_value()
+        address, connect_s = parse_address(url), settings.redis_connect_timeout_ms / 1000
+        self.link = RedisLink(address, settings.lookup_budget_ms / 1000, connect_s)
+        self.background = RedisLink(address, _BACKGROUND_BUDGET_S, connect_s)
+        self.clock = RedisClock(self.background)
+        self.live = LiveTier(settings.nodes)
+        self.snapshots = SnapshotStore(settings.state_dir / "snapshots", settings.snapshot_max_bytes)
+        manifests = ManifestStore(settings.state_dir / "manifests", settings.allowed_bundle_urls)
+        self.routes = RoutesFollower(
+            settings.models, self.background, settings.state_dir, manifests, self._on_view
+        )
+        self.announcements = Announcements(url, settings.models, connect_s, self.routes.wake)
+        self.features = FeatureSource(self.link, self.snapshots)
+        self.write_back = WriteBack(self.background, settings.max_write_backs)
+        self.flights = Flights()
+        self.l1 = L1(settings.l1_bytes)
+        self.buffer = LogBuffer(settings.models, settings.log_max_rows)
+        self.metrics = Metrics(self._state)
+        self.log = LogWriter(
+            self.buffer,
+            settings.log_dir,
+            settings.data_url,
+            settings.log_rotate_s,
+            settings.log_rotate_bytes,
+            settings.log_max_bytes,
+            self.metrics.fold,
+        )
+        flying = Flying(self.features, self.live, self.write_back, self.clock, self.routes.views.get)
+        answerer = Answerer(self.link, self.l1, self.clock, self.flights, flying)
+        self.predictions = Predictions(
+            settings, self.routes.views, answerer, self.clock, self.buffer, self.features.from_snapshot
+        )
+        self.is_draining = False
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        forget_dead_workers(self.settings.metrics_dir)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(self.log)
+            for part in (self.link, self.background, self.clock, self.live):
+                await stack.enter_async_context(part)
+            stack.push_async_callback(self.snapshots.close)
+            await stack.enter_async_context(self.routes)
+            await stack.enter_async_context(self.announcements)
+            stack.push_async_callback(self.flights.close)
+            ticking = asyncio.create_task(self._tick(), name="tick")
+            stack.callback(ticking.cancel)
+            self._take_sigterm()
+            await self._warm_up()
+            # What was made until now stays: collections, which stop every request, need not look at it again.
+            gc.collect()
+            gc.freeze()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()
+
+    def _on_view(self, view: ModelView) -> None:
+        self.snapshots.want(view.document.model, view.features)
+
+    async def _warm_up(self) -> None:
+        """Until routes were polled and a replica is warm, or it takes too long: then it serves what it has."""
+        try:
+            async with asyncio.timeout(_WARM_UP_S):
+                await self.routes.polled.wait()
+                while self.routes.views and not any(
+                    self.live.warm_replicas(view.stable.digest) for view in self.routes.views.values()
+                ):
+                    self.live.changed.clear()
+                    await self.live.changed.wait()
+        except TimeoutError:
+            log.info("serving before Redis or a replica was found")
+
+    def _take_sigterm(self) -> None:
+        """uvicorn's handler closes the sockets at once; readiness is to say no a moment before."""
+        closing = signal.getsignal(signal.SIGTERM)
+        loop = asyncio.get_running_loop()
+
+        def close() -> None:
+            if callable(closing):
+                closing(signal.SIGTERM, None)
+
+        def on_sigterm(number: int, frame: FrameType | None) -> None:
+            if self.is_draining:
+                return
+            self.is_draining = True
+            loop.call_soon_threadsafe(loop.call_later, self.settings.drain_delay_s, close)
+
+        signal.signal(signal.SIGTERM, on_sigterm)
+
+    async def _tick(self) -> None:
+        """A worker whose parent was killed ends too: it would hold the port against the next start."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            if os.getppid() != self._parent and not self.is_draining:
+                log.warning("the parent process has gone: this worker ends")
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def _state(self) -> Mapping[tuple[str, str, str], float]:
+        """What the parts count, for the metrics; read by the log's thread."""
+        state: Counter[tuple[str, str, str]] = Counter()
+        for part, link in (("redis_lookup", self.link), ("redis_background", self.background)):
+            state |= {("total", part, name): value for name, value in asdict(link.counts).items()}
+            state["level", part, "open"] = int(link.is_open)
+        state |= {("total", "features", name): value for name, value in asdict(self.features.counts).items()}
+        for reason in ("behind", "down", "slow", "refused"):
+            state["total", "write_back", f"dropped_{reason}"] = self.write_back.dropped[reason]
+        state["total", "write_back", "written"] = self.write_back.written
+        state["total", "l1", "hits"] = self.l1.hits
+        state["total", "flights", "shared"] = self.flights.shared
+        state["total", "live", "failovers"] = self.live.failovers
+        for name, value in vars(self.log.counts).items():
+            state["total", "request_log", name] = value
+        state["total", "request_log", "dropped_in_memory"] = self.buffer.dropped
+        state["level", "live", "warm_replicas"] = sum(
+            self.live.warm_replicas(view.stable.digest) for view in self.routes.views.values()
+        )
+        state["level", "routes", "refused"] = len(self.routes.refusals)
+        return state

@@ -1,0 +1,102 @@
+"""Settings of the API: `API_*`. Built once in `main()` and passed down; the workers get the same object."""
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from schemas.names import check_name
+
+_MIB = 1 << 20
+
+
+def _checked_model(name: str) -> str:
+    return check_name(name, "model")
+
+
+class ApiSettings(BaseSettings):
+    """One API process with its workers."""
+
+    model_config = SettingsConfigDict(env_prefix="API_", frozen=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any free one, which the log names.")
+    workers: PositiveInt = Field(2, description="Processes that answer; one that dies is replaced.")
+    models: tuple[Annotated[str, AfterValidator(_checked_model)], ...] = Field(
+        ("delay",), min_length=1, description="Models that exist; any other is a 404 without a look-up."
+    )
+    redis_url: SecretStr = Field(
+        SecretStr("redis://127.0.0.1:16379/0"), description="`redis://`, `rediss://` (TLS) or `unix://`."
+    )
+    nodes: tuple[str, ...] = Field(
+        ("127.0.0.1:8100",),
+        description="Wire directories of inference nodes: host:port, of which every address is used, or a path.",
+    )
+    data_url: str = Field(
+        ".hotset/data", description="Data root that gets the request log: a folder or fsspec URL."
+    )
+    state_dir: Path = Field(
+        Path(".hotset/api"), description="Local folder: last routes, snapshots, unfinished request log, metrics."
+    )
+    allowed_bundle_urls: tuple[str, ...] = Field(
+        (), description="Folders and URL prefixes from which bundles' manifests may be read."
+    )
+    deadline_ms: PositiveInt = Field(
+        2000, description="Of a request; the header `X-Deadline-Ms` may ask for less, not for more."
+    )
+    lookup_budget_ms: PositiveFloat = Field(
+        20.0, description="Patience with Redis; after it, a look-up is a miss."
+    )
+    redis_connect_timeout_ms: PositiveFloat = Field(500.0, description="Patience with connecting to Redis.")
+    max_body_bytes: PositiveInt = Field(4 * _MIB, description="A longer request body is refused with 413.")
+    l1_bytes: NonNegativeInt = Field(
+        32 * _MIB, description="Keys and values of precomputed answers that each worker keeps; 0: none."
+    )
+    snapshot_max_bytes: NonNegativeInt = Field(
+        2048 * _MIB, description="Largest feature snapshot that is kept for a life without Redis; 0: none."
+    )
+    max_write_backs: PositiveInt = Field(
+        10_000, description="Live results that may wait to be written to Redis; more are dropped and counted."
+    )
+    log_rotate_s: PositiveFloat = Field(300.0, description="Age at which the request log becomes a Parquet file.")
+    log_rotate_bytes: PositiveInt = Field(64 * _MIB, description="Size at which it does.")
+    log_max_rows: PositiveInt = Field(
+        200_000, description="Rows that may wait in memory for the log's writer; more are dropped and counted."
+    )
+    log_max_bytes: PositiveInt = Field(
+        1024 * _MIB,
+        description="Local log that may wait for the data root to take it; more is dropped and counted.",
+    )
+    log_sample: float = Field(
+        0.01, ge=0, le=1, description="Share of answers whose inputs and outputs are logged."
+    )
+    drain_delay_s: NonNegativeFloat = Field(
+        0.5, description="After SIGTERM: how long `/readyz` says no before the sockets close."
+    )
+    drain_s: PositiveInt = Field(5, description="How long answers in flight may then take.")
+    log_level: str = Field("INFO", description="Of the process's own log on standard error.")
+
+    @model_validator(mode="after")
+    def _models_differ(self) -> Self:
+        if len(set(self.models)) != len(self.models):
+            raise ValueError("models: a name is given twice")
+        return self
+
+    @property
+    def log_dir(self) -> Path:
+        """Streams of the request log that are not Parquet yet; the analysts' site reads them."""
+        return self.state_dir / "log"
+
+    @property
+    def metrics_dir(self) -> Path:
+        return self.state_dir / "metrics"
