@@ -131,7 +131,8 @@ def calibration(net: DelayNet, check: Examples, seed: int) -> Calibration:
     """The temperature, about the usual logit, that the days of `check` are sure of.
 
     Flights of one day share its weather, so twenty days say less than their flights would. Days are drawn again
-    and again, and of the 95 % interval of what they give, the temperature nearest to 1 is taken: 1 changes nothing.
+    and again, and of the 95 % interval of what they give the temperature nearest to 1 is taken, where 1 changes
+    nothing.
     A shift is not fitted: how late the few days of `check` were on the whole says nothing of other days.
     """
     logits = outputs(net, check)[:, 0].astype(np.float64)

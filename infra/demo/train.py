@@ -166,7 +166,7 @@ def _chosen(column: Column, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) 
 
 
 def _version_for(bundles: Path, inputs: str) -> tuple[Path, Path]:
-    """The folder of the version made from these inputs, or of the first free number; and the note of its inputs."""
+    """The folder of the version made from these inputs, or of the first free number; and where they are noted."""
     for number in count(1):
         folder = bundles / str(number)
         made_from = folder.with_name(f"{number}.made-from")
