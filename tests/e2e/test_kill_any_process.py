@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-import uvloop
 
 from infra.demo.replay import Lookup, Replay, ReplayResult
-from infra.demo.run import MODEL, DemoOptions, DemoOutcome
+from infra.demo.run import MODEL, DemoOptions, DemoOutcome, run_async
 from infra.local.stack import LocalStack
 from tests.e2e.bare_torch import Expected
 
@@ -46,7 +45,7 @@ def test_killed(victim: str, demo: DemoOutcome, options: DemoOptions, expected: 
     pid = victim_pid(stack, victim)
     lookups = list(demo.lookups)
 
-    result = uvloop.run(replay_and_kill(options, lookups, lambda: os.kill(pid, signal.SIGKILL)))
+    result = run_async(replay_and_kill(options, lookups, lambda: os.kill(pid, signal.SIGKILL)))
 
     assert not psutil.pid_exists(pid) or victim_pid(stack, victim) != pid
     assert len(result.answered) == len(lookups)
