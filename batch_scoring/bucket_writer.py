@@ -16,18 +16,20 @@ def write_buckets(rows: Iterable[Field], prefix: str, settings: BatchSettings) -
     Returns:
         Fields written.
     """
-    written = 0
+    written = waiting = 0
     with connect(settings) as redis:
-        pipeline = redis.pipeline(transaction=True)
-        waiting = 0
+        pipeline = redis.pipeline(transaction=False)
         for bucket, fields in groupby(rows, key=itemgetter(0)):
-            mapping = {bytes(field): bytes(value) for _, field, value in fields}
+            mapping = {field: value for _, field, value in fields}
             key = f"{prefix}{bucket}"
+            # A transaction for each bucket, not for the whole write: look-ups get in between, and a task that is
+            # killed between the two leaves no bucket deleted that another attempt had written.
+            pipeline.execute_command("MULTI")
             pipeline.delete(key)
             pipeline.hset(key, mapping=mapping)
+            pipeline.execute_command("EXEC")
             waiting += len(mapping)
             written += len(mapping)
-            # A write is bounded, so that one load neither fills a buffer nor blocks look-ups for long.
             if waiting >= settings.write_batch_entities:
                 pipeline.execute()
                 waiting = 0

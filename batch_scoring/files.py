@@ -1,16 +1,16 @@
 """Files of a night on any fsspec URL: JSON documents and folders that appear whole or not at all."""
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import fsspec
 import orjson
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
-
-MARKED_DONE = "_SUCCESS"
 
 
 def file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
@@ -45,9 +45,46 @@ def write_json(url: str, document: dict[str, object]) -> None:
     filesystem.mv(staged, path)
 
 
+def create_json(url: str, document: dict[str, object]) -> bool:
+    """Makes the document, unless there is one: of two who try, one succeeds."""
+    filesystem, path = file_system(url)
+    filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+    data = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    try:
+        filesystem.pipe_file(path, data, mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
 def exists(url: str) -> bool:
     filesystem, path = file_system(url)
     return bool(filesystem.exists(path))
+
+
+def remove(url: str) -> None:
+    """Removes a file or folder; one that is not there is fine."""
+    filesystem, path = file_system(url)
+    with suppress(FileNotFoundError):
+        filesystem.rm(path, recursive=True)
+
+
+def absolute(url: str) -> str:
+    """The same place, whatever the working directory."""
+    return url.rstrip("/") if "://" in url else str(Path(url).absolute())
+
+
+def write_parquet(url: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    """Writes tables of exactly this schema as a folder of one file, whole or not at all; returns the rows."""
+    rows = 0
+    with staged_folder(url) as staged:
+        filesystem, path = file_system(staged)
+        filesystem.makedirs(path, exist_ok=True)
+        with filesystem.open(f"{path}/part-0.parquet", "wb") as file, pq.ParquetWriter(file, schema) as writer:
+            for table in tables:
+                writer.write_table(table.cast(schema))
+                rows += table.num_rows
+    return rows
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
@@ -12,6 +12,7 @@ from schemas.settings import BadSettings, load_settings
 
 REFUSED = 2
 Step = Callable[[Run, BatchSettings], dict[str, object]]
+StillHolds = Callable[[Run, BatchSettings], bool]
 
 
 def configure_logs() -> None:
@@ -19,27 +20,42 @@ def configure_logs() -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-def run_step(step: str, work: Step, argv: Sequence[str] | None, description: str) -> int:
-    """Runs one step of a night, unless it is done already.
+def step_parser(step: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"batch_scoring {step}", description=description)
+    parser.add_argument("--run", required=True, help="address of the run's run.json, as `begin` prints it")
+    return parser
+
+
+def files_hold(run: Run, settings: BatchSettings) -> bool:
+    """For steps that write files only, which nobody takes away."""
+    return True
+
+
+def run_step(step: str, work: Step, run_url: str, still_holds: StillHolds = files_hold) -> int:
+    """Runs one step of a night, unless it is done already and what it made is still there.
 
     Returns:
         0, or `REFUSED` (2) where trying again would not help; why is logged in words.
     """
-    parser = argparse.ArgumentParser(prog=f"batch_scoring {step}", description=description)
-    parser.add_argument("--run", required=True, help="address of the run's run.json, as `begin` prints it")
-    given = parser.parse_args(argv)
     configure_logs()
-    return guarded(lambda: finish_once(step, work, given.run))
 
-
-def finish_once(step: str, work: Step, run_url: str) -> int:
-    settings = load_settings(BatchSettings)
-    run = Run.load(run_url)
-    if run.report(step) is not None:
-        LOG.info("%s %s: %s is done already", run.model, run.generation, step)
+    def once() -> int:
+        settings = load_settings(BatchSettings)
+        run = Run.load(run_url)
+        if run.report(step) is not None:
+            if still_holds(run, settings):
+                LOG.info("%s %s: %s is done already", run.model, run.generation, step)
+                return 0
+            LOG.info("%s %s: %s again", run.model, run.generation, step)
+        run.finish(step, work(run, settings))
         return 0
-    run.finish(step, work(run, settings))
-    return 0
+
+    return guarded(once)
+
+
+def run_check(step: str, work: Step, run_url: str) -> int:
+    """As `run_step` for a step that looks at what is, each time it is called."""
+    return run_step(step, work, run_url, lambda run, settings: False)
 
 
 def guarded(work: Callable[[], int]) -> int:

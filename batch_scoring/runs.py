@@ -1,6 +1,7 @@
 """A night on disk: `run.json`, which fixes what every step works on, and a report for each finished step.
 
-Steps are given the run's address only. A step whose report is there is done: running it again does nothing.
+Steps are given the run's address only. A Spark step whose report is there, and whose results still are, is done:
+running it again does nothing.
 """
 
 import logging
@@ -10,9 +11,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, PositiveInt
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt
 
-from batch_scoring.files import read_json, write_json
+from batch_scoring.files import read_json, remove, write_json
 from batch_scoring.settings import BatchSettings
 from schemas.manifest import ModelName, Sha256, VersionName
 from schemas.routes import Ordinal
@@ -25,7 +26,13 @@ class Refused(Exception):
 
 
 class Run(BaseModel):
-    """One run of a night. `started_at_ms` is by Redis's clock: the time of computation of its results."""
+    """One run of a night.
+
+    Attributes:
+        started_at_ms: by Redis's clock: the time of computation of its results.
+        token: of its last beginning: of two runs, the one with the higher token is newer.
+        url: where `run.json` lies; not part of it, so that a data root may be moved.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,15 +45,19 @@ class Run(BaseModel):
     ordinal: Ordinal
     started_at_ms: PositiveInt
     run_key: str
-    url: str
+    token: PositiveInt
+    url: str = Field(exclude=True)
 
     @classmethod
     def load(cls, url: str) -> Self:
         """Raises Refused where there is no such run."""
-        document = read_json(url)
-        if document is None:
-            raise Refused(f"{url} does not exist: `begin` makes it and prints its address")
-        return cls.model_validate(document)
+        try:
+            document = read_json(url)
+            if document is None:
+                raise Refused(f"{url} does not exist: `begin` makes it and prints its address")
+            return cls.model_validate({**document, "url": url})
+        except ValueError as error:
+            raise Refused(f"{url} is no run: {error}") from None
 
     def save(self) -> None:
         write_json(self.url, self.model_dump(mode="json"))
@@ -74,6 +85,10 @@ class Run(BaseModel):
 
     def finish(self, step: str, report: dict[str, object]) -> None:
         write_json(self.place(f"report-{step}.json"), {**report, "step": step, "finished_at": utc_now()})
+
+    def forget(self, step: str) -> None:
+        """What a step did no longer holds: the next call does it again."""
+        remove(self.place(f"report-{step}.json"))
 
 
 def utc_now() -> str:

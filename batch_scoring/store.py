@@ -1,10 +1,15 @@
 """Connecting to Redis from a job, and its clock, by which times that are compared with each other are taken."""
 
+from collections.abc import Iterable
+from itertools import islice
+
 from redis import Redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from batch_scoring.settings import BatchSettings
+
+_CHUNK = 500
 
 
 def connect(settings: BatchSettings) -> Redis:
@@ -21,3 +26,19 @@ def now_ms(redis: Redis) -> int:
     """Milliseconds since 1970 by Redis's clock."""
     seconds, microseconds = redis.time()
     return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def held(redis: Redis, keys: Iterable[str]) -> int:
+    """How many of the keys exist."""
+    return sum(int(redis.exists(*chunk)) for chunk in _chunks(keys))
+
+
+def unlink(redis: Redis, keys: Iterable[str]) -> int:
+    """Deletes keys, a bounded number at a time; returns how many there were."""
+    return sum(int(redis.unlink(*chunk)) for chunk in _chunks(keys))
+
+
+def _chunks(keys: Iterable[str]) -> Iterable[list[str]]:
+    rest = iter(keys)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk

@@ -2,21 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
-from batch_scoring.bucket_writer import write_buckets
+from batch_scoring.bucket_writer import Field, write_buckets
 from batch_scoring.files import dataset, file_system
 from batch_scoring.settings import BatchSettings
 from schemas.arrow import SNAPSHOT
 from schemas.feature_table import pack_record, snapshot_key
 from schemas.keys import bucket_of, feature_prefix, field_of
 
-PACKED_SCHEMA = "key decimal(20,0), bucket int, field binary, record binary, entity string, reason string"
+PACKED_SCHEMA = "key bigint, bucket int, field binary, record binary, entity string, reason string"
 _PACKED = pa.schema(
     [
-        pa.field("key", pa.decimal128(20, 0)),
+        # The snapshot's unsigned key; Spark has no unsigned numbers.
+        pa.field("key", pa.int64()),
         pa.field("bucket", pa.int32()),
         pa.field("field", pa.binary()),
         pa.field("record", pa.binary()),
@@ -24,6 +26,7 @@ _PACKED = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
+_WRITTEN = pa.schema([pa.field("fields", pa.int64())])
 
 
 def packed(rows: DataFrame, features: Sequence[str], buckets: int) -> DataFrame:
@@ -47,31 +50,35 @@ def _pack_batch(batch: pa.RecordBatch, features: Sequence[str], buckets: int) ->
         except ValueError as error:
             out.append((0, 0, b"", b"", entity, str(error)))
         else:
-            out.append((snapshot_key(raw), bucket_of(raw, buckets), field_of(raw), record, entity, None))
-    if not out:
-        return pa.RecordBatch.from_pylist([], schema=_PACKED)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(zip(*out, strict=True), _PACKED, strict=True)],
-        schema=_PACKED,
-    )
+            key = int(np.uint64(snapshot_key(raw)).view(np.int64))
+            out.append((key, bucket_of(raw, buckets), field_of(raw), record, entity, None))
+    arrays = [pa.array([row[i] for row in out], field.type) for i, field in enumerate(_PACKED)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
 
 
-def load_into_redis(table: DataFrame, model: str, generation: str, buckets: int, settings: BatchSettings) -> None:
-    """Replaces each bucket of the table with its rows. A bucket is written by one task; again is harmless."""
+def load_into_redis(table: DataFrame, model: str, generation: str, buckets: int, settings: BatchSettings) -> int:
+    """Replaces each bucket with its rows, by one task a bucket, so that again is harmless; returns the rows."""
     prefix = feature_prefix(model, generation)
 
-    def write(rows: Iterable[Row]) -> None:
-        write_buckets(((row.bucket, row.field, row.record) for row in rows), prefix, settings)
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"fields": [write_buckets(_fields(batches), prefix, settings)]}, _WRITTEN)
 
     tasks = min(buckets, max(2, table.sparkSession.sparkContext.defaultParallelism))
-    columns = table.select("bucket", "field", "record")
-    columns.repartition(tasks, "bucket").sortWithinPartitions("bucket", "field").foreachPartition(write)
+    by_bucket = table.select("bucket", "field", "record").repartition(tasks, "bucket")
+    done = by_bucket.sortWithinPartitions("bucket", "field").mapInArrow(write, "fields bigint").toArrow()
+    return int(pc.sum(done["fields"]).as_py() or 0)
+
+
+def _fields(batches: Iterable[pa.RecordBatch]) -> Iterator[Field]:
+    for batch in batches:
+        yield from zip(*(batch.column(name).to_pylist() for name in ("bucket", "field", "record")), strict=True)
 
 
 def write_snapshot(packed_url: str, snapshot_url: str) -> int:
     """Writes the packed rows, sorted by key, as one Arrow file; returns its rows."""
     table = dataset(packed_url).to_table(columns=["key", "record"], filter=pc.field("reason").is_null())
-    table = pa.table([table["key"].cast(pa.uint64()), table["record"]], schema=SNAPSHOT).sort_by("key")
+    keys = pa.array(table["key"].to_numpy().view(np.uint64))
+    table = pa.table([keys, table["record"]], schema=SNAPSHOT).sort_by("key")
     filesystem, path = file_system(snapshot_url)
     staged = f"{path}.tmp"
     # One batch: a reader finds a row by its place among all keys.

@@ -1,18 +1,23 @@
 """The hot set of a night: the known entities that were asked for most, newer requests counting more."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import floor
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from batch_scoring.files import dataset, spark_url, staged_folder
+from batch_scoring.files import dataset, remove, spark_url, staged_folder, write_parquet
 from batch_scoring.hotset.counts import request_weights, window_begin
-from batch_scoring.hotset.log_files import log_files
-from batch_scoring.job import run_step
+from batch_scoring.hotset.log_files import LogFiles, drop_damaged, log_files
+from batch_scoring.job import run_step, step_parser
 from batch_scoring.runs import LOG, Run, stage
 from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
+from schemas.arrow import HOT_SET
 
 STEP = "select"
 
@@ -23,38 +28,74 @@ def select(run: Run, settings: BatchSettings) -> dict[str, object]:
     Equal weights at the cut are ordered by the entity's bytes, so that a retried stage chooses the same set.
     """
     known = run.count("features", "rows")
-    budget = max(1, floor(known * settings.hot_fraction))
-    begin = window_begin(run.as_of, settings.history_days)
-    files = log_files(settings.data_url, run.model, begin, run.as_of)
+    # As written, not as the nearest double: 0.29 of 100 is 29.
+    budget = max(1, floor(known * Fraction(str(settings.hot_fraction))))
+    files = log_files(settings.data_url, run.model, window_begin(run.as_of, settings.history_days), run.as_of)
     with spark_session(f"hotset-select-{run.generation}") as spark:
+        with stage(run, "counts of the request log") as facts:
+            _count(spark, run, settings, files)
+            facts |= {"files": len(files.good), "set aside": len(files.aside), "rows": files.rows}
         with stage(run, "choice") as facts:
-            weights = request_weights(spark, files.good, begin, run.as_of, settings.half_life_days).cache()
-            entities = spark.read.parquet(spark_url(run.place("features"))).select("entity")
-            wanted = weights.join(entities, "entity", "left_semi")
-            # Rounded, since a sum's last digits depend on the order of addition, which a retry may change.
-            ordered = wanted.orderBy(F.round("weight", 9).desc(), F.encode("entity", "UTF-8")).limit(budget)
-            with staged_folder(run.place("hotset")) as staged:
-                chosen = ordered.select("entity", "weight").coalesce(1)
-                chosen.write.parquet(staged)
-            totals = weights.agg(F.sum("weight"), F.sum("requests"), F.count("*")).first()
-            facts |= {"known": known, "budget": budget}
-        assert totals is not None
-        weight, requests, seen = float(totals[0] or 0), int(totals[1] or 0), int(totals[2])
-    hot = dataset(run.place("hotset")).to_table(columns=["weight"])
-    coverage = float(pc.sum(hot["weight"]).as_py() or 0) / weight if weight else 0.0
-    if requests == 0:
-        LOG.warning("no requests in the log of %s since %s: nothing is known to be hot yet", run.model, begin)
-    report: dict[str, object] = {"known": known, "budget": budget, "chosen": hot.num_rows, "requests": requests}
-    return report | {
+            chosen = _choose(spark, run, budget)
+            facts |= {"known": known, "budget": budget, "chosen": chosen}
+    report: dict[str, object] = {"known": known, "budget": budget, "chosen": chosen, "rows_read": files.rows}
+    report |= {"log_files": len(files.good), "log_files_aside": files.aside, **_coverage(run)}
+    remove(run.place("counts"))
+    if report["requests"] == 0:
+        LOG.warning(
+            "no answered request of %s in the last %d days: nothing is known to be hot, the set is empty",
+            run.model,
+            settings.history_days,
+        )
+    return report
+
+
+def _count(spark: SparkSession, run: Run, settings: BatchSettings, files: LogFiles) -> None:
+    """Writes `counts/`. A file whose footer is sound and whose pages are not is found here, and set aside."""
+    begin = window_begin(run.as_of, settings.history_days)
+    while True:
+        weights = request_weights(spark, files.good, begin, run.as_of, settings.half_life_days)
+        try:
+            with staged_folder(run.place("counts")) as staged:
+                weights.write.parquet(staged)
+        except (Py4JJavaError, PySparkException):
+            if not drop_damaged(settings.data_url, files):
+                raise
+        else:
+            return
+
+
+def _choose(spark: SparkSession, run: Run, budget: int) -> int:
+    counts = spark.read.schema("entity string, weight double").parquet(spark_url(run.place("counts")))
+    known = spark.read.parquet(spark_url(run.place("features"))).select("entity")
+    ordered = counts.join(known, "entity", "left_semi").orderBy(counts["weight"].desc(), "entity").limit(budget)
+    hot = ordered.select("entity", "weight").toArrow()
+    assert isinstance(hot, pa.Table)
+    return write_parquet(run.place("hotset"), HOT_SET, [hot])
+
+
+def _coverage(run: Run) -> dict[str, object]:
+    """What share of the log's traffic the set holds, of requests as they were and as they are weighted."""
+    hot = pa.array(dataset(run.place("hotset")).to_table(columns=["entity"])["entity"].to_pylist(), pa.string())
+    seen = requests = hot_requests = 0
+    weight = hot_weight = 0.0
+    for batch in dataset(run.place("counts")).to_batches():
+        inside = batch.filter(pc.is_in(batch.column("entity"), hot))
+        seen += batch.num_rows
+        requests += pc.sum(batch.column("requests")).as_py() or 0
+        hot_requests += pc.sum(inside.column("requests")).as_py() or 0
+        weight += pc.sum(batch.column("weight")).as_py() or 0.0
+        hot_weight += pc.sum(inside.column("weight")).as_py() or 0.0
+    return {
         "entities_seen": seen,
-        "coverage": coverage,
-        "log_files": len(files.good),
-        "log_files_aside": files.aside,
+        "requests": requests,
+        "coverage": hot_requests / requests if requests else 0.0,
+        "coverage_weighted": hot_weight / weight if weight else 0.0,
     }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_step(STEP, select, argv, __doc__ or "")
+    return run_step(STEP, select, step_parser(STEP, __doc__ or "").parse_args(argv).run)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,25 @@
 """Decayed counts of requests by entity, from the request log. A request of one half-life ago counts half."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import reduce
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_scoring.files import file_system
+from batch_scoring.hotset.log_files import Kind
 
 # Rows of these answers tell of an entity that can be precomputed; logs before a `status` column hold no others.
 _ANSWERED = 200
 
 
 def request_weights(
-    spark: SparkSession, files: Sequence[str], begin: datetime, as_of: datetime, half_life_days: float
+    spark: SparkSession, files: Mapping[str, Kind], begin: datetime, as_of: datetime, half_life_days: float
 ) -> DataFrame:
     """(entity, weight, requests) over [begin, as_of); no files give no rows.
 
-    Files may be of older schemas: each is read by itself for the columns needed, with their types cast.
+    Args:
+        files: addresses and how to read each: of older schemas only the columns needed are read, and cast.
     """
     if not files:
         return spark.createDataFrame([], "entity string, weight double, requests bigint")
@@ -27,34 +28,28 @@ def request_weights(
     window = (F.col("time") >= F.lit(begin)) & (F.col("time") < F.lit(as_of))
     weight = F.pow(F.lit(0.5), age_days / F.lit(half_life_days))
     kept = log.where(window & F.col("entity").isNotNull() & (F.col("status") == _ANSWERED))
-    return kept.groupBy("entity").agg(F.sum(weight).alias("weight"), F.count("*").alias("requests"))
+    # Rounded, since a sum's last digits depend on the order of addition, which a retry may change.
+    return kept.groupBy("entity").agg(F.round(F.sum(weight), 9).alias("weight"), F.count("*").alias("requests"))
 
 
-def _read(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+def _read(spark: SparkSession, files: Mapping[str, Kind]) -> DataFrame:
     """time, entity, status: files that differ in the type of a column are read in groups of equal type."""
-    groups: dict[str | None, list[str]] = {}
-    for file in files:
-        groups.setdefault(_status_type(file), []).append(file)
-    parts = []
-    for kind, group in groups.items():
-        status = F.lit(_ANSWERED) if kind is None else F.col("status").cast("int")
-        schema = "time timestamp, entity string" + ("" if kind is None else f", status {kind}")
-        read = spark.read.schema(schema).parquet(*group)
-        parts.append(read.select("time", "entity", status.alias("status")))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionByName(part)
-    return whole
+    groups: dict[Kind, list[str]] = {}
+    for url, kind in files.items():
+        groups.setdefault(kind, []).append(url)
+    return reduce(DataFrame.unionByName, [_read_kind(spark, kind, urls) for kind, urls in groups.items()])
 
 
-def _status_type(file: str) -> str | None:
-    """Spark's name of the type of `status` in this file, or None where it has none."""
-    filesystem, path = file_system(file)
-    with filesystem.open(path, "rb") as opened:
-        schema = pq.read_schema(opened)
-    if "status" not in schema.names:
-        return None
-    return {"int16": "smallint", "int32": "int", "int64": "bigint"}.get(str(schema.field("status").type), "int")
+def _read_kind(spark: SparkSession, kind: Kind, urls: list[str]) -> DataFrame:
+    schema = f"time {'bigint' if kind.is_nanos else 'timestamp'}, entity string"
+    if kind.status:
+        schema += f", status {kind.status}"
+    # Spark knows no nanoseconds; without this it refuses such a file even where a number is asked for.
+    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+    read = spark.read.schema(schema).parquet(*urls)
+    time = F.timestamp_micros(F.expr("time div 1000")) if kind.is_nanos else F.col("time")
+    status = F.col("status").cast("int") if kind.status else F.lit(_ANSWERED)
+    return read.select(time.alias("time"), "entity", status.alias("status"))
 
 
 def window_begin(as_of: datetime, history_days: int) -> datetime:

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import fsspec
@@ -14,34 +15,72 @@ from schemas.names import requests_hour_path, requests_model_path
 
 LOG = logging.getLogger(__name__)
 ASIDE = "requests-aside"
-# Without these a row says nothing about who is hot; logs of any version have them.
-_NEEDED = {"time": pa.types.is_timestamp, "entity": pa.types.is_string}
+_THREADS = 16
+# Arrow's names of the types that a count may have been written as, and Spark's.
+_STATUS = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "uint8": "smallint"}
+_STATUS |= {"uint16": "int", "uint32": "bigint", "float": "float", "double": "double"}
 
 
 @dataclass(frozen=True, slots=True)
-class LogFiles:
-    """`good`: addresses Spark can read. `aside`: names of those set aside, with the reason."""
+class Kind:
+    """How a file's columns are to be read: Spark's types. `status` is None where the file has no such column.
 
-    good: list[str]
-    aside: dict[str, str]
+    `is_nanos`: `time` is an INT64 of nanoseconds, which Spark reads as a number only.
+    """
+
+    is_nanos: bool = False
+    status: str | None = None
+
+
+@dataclass
+class LogFiles:
+    """`good`: addresses Spark can read, by kind. `aside`: names of those set aside, with the reason."""
+
+    root: str
+    good: dict[str, Kind] = field(default_factory=dict)
+    aside: dict[str, str] = field(default_factory=dict)
+    rows: int = 0
+
+    def set_aside(self, filesystem: fsspec.AbstractFileSystem, path: str, reason: str) -> None:
+        """Moves a file to where nobody reads it."""
+        name = path.removeprefix(f"{self.root}/")
+        target = f"{self.root}/{ASIDE}/{name}"
+        filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
+        filesystem.mv(path, target)
+        self.aside[name] = reason
+        LOG.warning("set aside %s: %s; it lies in %s now", path, reason, target)
 
 
 def log_files(data_url: str, model: str, begin: datetime, end: datetime) -> LogFiles:
-    """The files of the hours that touch [begin, end), each looked into; those that are no log are moved."""
+    """The files of the hours that touch [begin, end), the footer of each looked into; what is no log is moved."""
     filesystem, root = file_system(data_url)
-    good: list[str] = []
-    aside: dict[str, str] = {}
-    for path in _paths(filesystem, root, model, begin, end):
-        reason = _fault(filesystem, path)
-        if reason is None:
-            good.append(path if "://" in data_url else f"file://{path}")
-            continue
-        target = f"{root}/{ASIDE}/{path.removeprefix(f'{root}/')}"
-        filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
-        filesystem.mv(path, target)
-        aside[path.removeprefix(f"{root}/")] = reason
-        LOG.warning("set aside %s: %s; it lies in %s now", path, reason, target)
-    return LogFiles(good, aside)
+    found = LogFiles(root)
+    paths = list(_paths(filesystem, root, model, begin, end))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for path, (kind, rows, reason) in zip(paths, pool.map(lambda p: _look(filesystem, p), paths), strict=True):
+            if kind is None:
+                found.set_aside(filesystem, path, reason)
+            elif rows:
+                found.good[_address(filesystem, data_url, path)] = kind
+                found.rows += rows
+    return found
+
+
+def drop_damaged(data_url: str, files: LogFiles) -> bool:
+    """Reads every file whole, for when Spark could not, and sets those with damaged pages aside; False: none."""
+    filesystem, _ = file_system(data_url)
+    damaged = {}
+    with ThreadPoolExecutor(_THREADS) as pool:
+        faults = pool.map(lambda url: _damage(filesystem, url), files.good)
+        damaged = {url: fault for url, fault in zip(files.good, faults, strict=True) if fault}
+    for url, fault in damaged.items():
+        files.set_aside(filesystem, file_system(url)[1], fault)
+        del files.good[url]
+    return bool(damaged)
+
+
+def _address(filesystem: fsspec.AbstractFileSystem, data_url: str, path: str) -> str:
+    return str(filesystem.unstrip_protocol(path)) if "://" in data_url else f"file://{path}"
 
 
 def _paths(
@@ -59,17 +98,47 @@ def _paths(
             yield path
 
 
-def _fault(filesystem: fsspec.AbstractFileSystem, path: str) -> str | None:
-    """Why the file cannot be read as a log, or None."""
+def _look(filesystem: fsspec.AbstractFileSystem, path: str) -> tuple[Kind | None, int, str]:
+    """How to read the file, and its rows; or why it cannot be read as a log."""
     try:
         with filesystem.open(path, "rb") as file:
-            schema = pq.read_schema(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        return f"no Parquet: {error}"
-    for name, is_type in _NEEDED.items():
-        if name not in schema.names:
-            return f"no column {name}"
-        kind = schema.field(name).type
-        if not is_type(kind) and not (name == "entity" and pa.types.is_large_string(kind)):
-            return f"column {name} is {kind}"
+            metadata = pq.read_metadata(file)
+            schema = metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as error:
+        return None, 0, f"no Parquet: {error}"
+    types = {name: _plain(schema.field(name).type) for name in schema.names}
+    if missing := [name for name in ("time", "entity") if name not in types]:
+        return None, 0, f"no column {', '.join(missing)}"
+    if pa.types.is_null(types["entity"]):
+        return Kind(), 0, ""  # an hour of requests that named no entity
+    if not _is_text(types["entity"]):
+        return None, 0, f"column entity is {types['entity']}, not text"
+    if not pa.types.is_timestamp(types["time"]):
+        return None, 0, f"column time is {types['time']}, not a timestamp"
+    status = types.get("status")
+    if status is not None and not pa.types.is_null(status) and str(status) not in _STATUS:
+        return None, 0, f"column status is {status}, not a number"
+    if status is not None and pa.types.is_null(status):
+        return Kind(), 0, ""  # no row says that it was answered
+    kind = Kind(types["time"].unit == "ns", None if status is None else _STATUS[str(status)])
+    return kind, metadata.num_rows, ""
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _damage(filesystem: fsspec.AbstractFileSystem, url: str) -> str | None:
+    try:
+        with filesystem.open(file_system(url)[1], "rb") as file:
+            parquet = pq.ParquetFile(file)
+            columns = [name for name in ("time", "entity", "status") if name in parquet.schema_arrow.names]
+            for _ in parquet.iter_batches(columns=columns):
+                pass
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        return f"damaged: {error}"
     return None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from batch_scoring.job import configure_logs, finish_once, guarded
+from batch_scoring.job import configure_logs, guarded, run_check
 from batch_scoring.publishing import activate, begin, gate, retire, verify
 from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.status import generations_table, history_table
@@ -80,14 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logs()
     steps = {"verify": verify.verify, "gate": gate.gate, "retire": retire.retire}
     if given.command in steps:
-        return guarded(lambda: finish_once(given.command, steps[given.command], given.run))
+        return run_check(given.command, steps[given.command], given.run)
     if given.command == "activate":
         token = given.token
-        return guarded(
-            lambda: finish_once(
-                activate.STEP, lambda run, settings: activate.activate(run, settings, token), given.run
-            )
-        )
+        return run_check(given.command, lambda run, settings: activate.activate(run, settings, token), given.run)
     return guarded(lambda: {"begin": _begin, "rollback": _rollback, "status": _status}[given.command](given))
 
 

@@ -1,6 +1,7 @@
 """Makes a verified generation live, by one compare-and-set; rollback is another."""
 
 from batch_scoring.publishing.document import change_document, live_generation
+from batch_scoring.publishing.generation import need_loaded, need_verified
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, now_ms
@@ -12,14 +13,25 @@ STEP = "activate"
 
 
 def activate(run: Run, settings: BatchSettings, token: int) -> dict[str, object]:
-    """Returns what is live now. Raises Refused for an old token or interval; then nothing has changed."""
+    """Returns what is live now.
+
+    Raises:
+        Refused: an old token or interval, or Redis does not hold the generation as verified; nothing has changed.
+    """
     run.need_report("gate")
     offer = offer_of(run, token)
     with connect(settings) as redis:
         now = now_ms(redis)
 
         def transition(document: RoutesDocument | None) -> RoutesDocument:
-            return routes.first_document(offer, now) if document is None else routes.activate(document, offer, now)
+            if document is None:
+                after = routes.first_document(offer, now)
+            elif document.stable == run.version and live_generation(document) == run.generation:
+                after = document
+            else:
+                after = routes.activate(document, offer, now)
+            need_verified(redis, run)
+            return after
 
         document = change_document(redis, run.model, f"activate {run.generation}", transition, token)
     LOG.info("%s %s: live as revision %d.%d", run.model, run.generation, *document.order)
@@ -50,7 +62,7 @@ def offer_of(run: Run, token: int) -> Activation:
                     "id": run.generation,
                     "buckets": features["buckets"],
                     "features": features["features"],
-                    "rows": features["rows"],
+                    "rows": features["loaded"],
                     "as_of_ms": int(run.as_of.timestamp() * 1000),
                     "snapshot_url": run.place("features.arrow"),
                 }
@@ -60,14 +72,16 @@ def offer_of(run: Run, token: int) -> Activation:
 
 
 def rollback(settings: BatchSettings, model: str, why: str) -> RoutesDocument:
-    """Goes back to what was live before. Raises Refused where there is nothing to go back to."""
+    """Goes back to what was live before. Raises Refused where there is nothing to go back to, or it has gone."""
     with connect(settings) as redis:
         now = now_ms(redis)
 
         def transition(document: RoutesDocument | None) -> RoutesDocument:
             if document is None:
                 raise Refused(f"{model} has no routes document")
-            return routes.rollback(document, now)
+            after = routes.rollback(document, now)
+            need_loaded(redis, after)
+            return after
 
         document = change_document(redis, model, f"rollback: {why}", transition)
     LOG.info("%s: back to version %s, generation %s", model, document.stable, live_generation(document))

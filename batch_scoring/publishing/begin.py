@@ -1,21 +1,25 @@
 """Begins a night: fixes model, version, moment and generation, and takes the run token."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import fsspec
 
-from batch_scoring.files import file_system
+from batch_scoring.files import absolute, create_json, file_system
 from batch_scoring.publishing.document import read_document
+from batch_scoring.publishing.retire import DELETED
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, now_ms
-from schemas.bundle import fetch_bundle
+from schemas.bundle import Bundle, fetch_bundle
 from schemas.keys import run_key as run_token_key
 from schemas.manifest import MANIFEST_FILE, bundle_digest
-from schemas.names import check_name, generation_name, parse_generation, run_path, runs_path
+from schemas.names import check_name, generation_name, interval_name, parse_generation, run_path, runs_path
+from schemas.routes import Generation, RoutesDocument
+
+# Steps whose results hold the generation's ordinal.
+_OF_AN_ORDINAL = ("score", "publish", "verify", "gate", "activate")
 
 
 def begin(
@@ -32,6 +36,8 @@ def begin(
     except ValueError as error:
         raise Refused(str(error)) from None
     as_of = parse_as_of(as_of_text)
+    # Steps, the API and replicas read it from working directories of their own.
+    bundle = absolute(bundle)
     digest = digest or published_digest(bundle)
     found = fetch_bundle(bundle, digest, Path(settings.cache_dir), settings.allowed_bundle_urls)
     if found.manifest.name != model:
@@ -41,34 +47,34 @@ def begin(
         if as_of.timestamp() * 1000 > started_at_ms:
             raise Refused(f"as-of {as_of.isoformat()} lies in the future: nothing is known of it yet")
         document = read_document(redis, model)
-        routed = document.versions.get(found.manifest.version) if document else None
-        if routed and routed.bundle_digest != digest:
-            raise Refused(
-                f"version {found.manifest.version} is routed with bundle {routed.bundle_digest[:12]}, and this one"
-                f" is {digest[:12]}: a version is immutable, so give the new bundle a new one"
-            )
+        _check_version(document, found)
         token = int(redis.incr(run_token_key(model)))
-    run = _find(settings, model, run_key, as_of)
-    if run is None:
-        run = _make(
-            settings,
-            Run(
-                model=model,
-                version=found.manifest.version,
-                bundle_url=bundle,
-                bundle_digest=digest,
-                as_of=as_of,
-                generation=generation_name(as_of, 1),
-                ordinal=document.next_ordinal if document else 1,
-                started_at_ms=started_at_ms,
-                run_key=run_key,
-                url="-",
-            ),
-        )
-    elif run.bundle_digest != digest:
-        raise Refused(f"run {run_key} began with bundle {run.bundle_digest[:12]}: use a new run for {digest[:12]}")
+    draft = Run(
+        model=model,
+        version=found.manifest.version,
+        bundle_url=bundle,
+        bundle_digest=digest,
+        as_of=as_of,
+        generation=generation_name(as_of, 1),
+        ordinal=document.next_ordinal if document else 1,
+        started_at_ms=started_at_ms,
+        run_key=run_key,
+        token=token,
+        url="-",
+    )
+    run = _again(settings, draft, document) or _make(settings, draft, document)
     LOG.info("%s %s: begun as of %s with token %d", model, run.generation, as_of.isoformat(), token)
     return {"run": run.url, "token": token, "generation": run.generation, "version": run.version}
+
+
+def _check_version(document: RoutesDocument | None, found: Bundle) -> None:
+    version = found.manifest.version
+    routed = document.versions.get(version) if document else None
+    if routed and routed.bundle_digest != found.digest:
+        raise Refused(
+            f"version {version} is routed with bundle {routed.bundle_digest[:12]}, and this one is"
+            f" {found.digest[:12]}: a version is immutable, so give the new bundle a new one"
+        )
 
 
 def parse_as_of(text: str) -> datetime:
@@ -91,29 +97,70 @@ def published_digest(bundle: str) -> str:
         raise Refused(f"{bundle} cannot be read: {error}") from None
 
 
-def _find(settings: BatchSettings, model: str, run_key: str, as_of: datetime) -> Run | None:
-    """The run of this key and moment, if it began before."""
-    filesystem, root = file_system(f"{settings.data_url.rstrip('/')}/{runs_path(model)}")
-    prefix = generation_name(as_of, 1).rpartition("-")[0]
-    if not filesystem.exists(root):
-        return None
-    for path in sorted(filesystem.glob(f"{root}/{prefix}-*/run.json")):
-        run = Run.model_validate(json.loads(filesystem.cat_file(path)))
-        if run.run_key == run_key:
-            return run
+def _again(settings: BatchSettings, draft: Run, document: RoutesDocument | None) -> Run | None:
+    """The run that began with this key before, under its new token; None where there is none to go on with."""
+    for run in _runs(settings, draft):
+        if run.run_key != draft.run_key:
+            continue
+        if run.bundle_digest != draft.bundle_digest:
+            raise Refused(
+                f"run {run.run_key} began with bundle {run.bundle_digest[:12]}: use a new run for"
+                f" {draft.bundle_digest[:12]}"
+            )
+        again = run.model_copy(update={"token": draft.token})
+        if _has_lost_ordinal(run, document):
+            LOG.info(
+                "%s %s: its ordinal went live with another generation, it is scored again",
+                run.model,
+                run.generation,
+            )
+            again = again.model_copy(update={"ordinal": draft.ordinal})
+            for step in _OF_AN_ORDINAL:
+                again.forget(step)
+        again.save()
+        again.forget(DELETED)
+        return again
     return None
 
 
-def _make(settings: BatchSettings, draft: Run) -> Run:
-    """Saves the run under the first free number of its interval."""
-    data = settings.data_url.rstrip("/")
+def _has_lost_ordinal(run: Run, document: RoutesDocument | None) -> bool:
+    """Whether the ordinal in the run's packed values is another generation's, and the run may yet go live."""
+    if document is None or (document.interval and interval_name(run.as_of) < document.interval):
+        return False
+    return any(one.ordinal == run.ordinal and one.id != run.generation for one in _generations(document))
+
+
+def _make(settings: BatchSettings, draft: Run, document: RoutesDocument | None) -> Run:
+    """Saves the run under the first free number of its interval: no run, and nothing live, has had it."""
+    taken = {one.id for one in _generations(document)}
+    if document:
+        tables = (document.features, document.previous.features if document.previous else None)
+        taken |= {table.id for table in (*tables, *document.retired_features) if table}
+    filesystem, root = file_system(f"{settings.data_url.rstrip('/')}/{runs_path(draft.model)}")
+    taken |= {path.rpartition("/")[2] for path in filesystem.glob(f"{root}/{interval_name(draft.as_of)}-*")}
+    numbers = [parse_generation(name)[1] for name in taken if name.startswith(interval_name(draft.as_of))]
+    number = 1 + max(numbers, default=0)
+    while True:
+        generation = generation_name(draft.as_of, number)
+        url = f"{absolute(settings.data_url)}/{run_path(draft.model, generation)}/run.json"
+        run = draft.model_copy(update={"generation": generation, "url": url})
+        if create_json(url, run.model_dump(mode="json")):
+            return run
+        number += 1  # another run of this interval begins at this very moment
+
+
+def _runs(settings: BatchSettings, draft: Run) -> Iterator[Run]:
+    """The runs of the interval, newest first."""
+    data = absolute(settings.data_url)
     filesystem, root = file_system(f"{data}/{runs_path(draft.model)}")
-    interval = draft.generation.rpartition("-")[0]
-    taken = [path.rpartition("/")[2] for path in filesystem.glob(f"{root}/{interval}-*")]
-    number = 1 + max((parse_generation(name)[1] for name in taken), default=0)
-    generation = generation_name(draft.as_of, number)
-    base = data if "://" in data else str(Path(data).absolute())
-    url = f"{base}/{run_path(draft.model, generation)}/run.json"
-    run = draft.model_copy(update={"generation": generation, "url": url})
-    run.save()
-    return run
+    paths = filesystem.glob(f"{root}/{interval_name(draft.as_of)}-*/run.json")
+    names = [path.split("/")[-2] for path in paths]
+    for name in sorted(names, key=lambda name: parse_generation(name)[1], reverse=True):
+        try:
+            yield Run.load(f"{data}/{run_path(draft.model, name)}/run.json")
+        except Refused as fault:  # cut short while it began
+            LOG.warning("left out: %s", fault)
+
+
+def _generations(document: RoutesDocument | None) -> list[Generation]:
+    return [one for version in document.versions.values() for one in version.generations] if document else []

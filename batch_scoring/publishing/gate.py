@@ -4,6 +4,7 @@ import orjson
 from redis import Redis
 
 from batch_scoring.publishing.document import read_document
+from batch_scoring.publishing.memory import room
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, now_ms
@@ -18,14 +19,20 @@ def gate(run: Run, settings: BatchSettings) -> dict[str, object]:
     with connect(settings) as redis:
         document = read_document(redis, run.model)
         warm = warm_replicas(redis, run, settings)
+        memory = room(redis, settings)
     is_refresh = document is not None and document.stable == run.version
     case = "first" if document is None else "refresh" if is_refresh else "new version"
-    warnings: list[str] = []
+    lacks: list[str] = []
     if not warm:
-        lack = f"no replica reports version {run.version} warm: its tail would get 503"
-        if case == "new version":
-            raise Refused(f"{lack}; load it on the live tier first")
-        warnings.append(lack)
+        lacks.append(f"no replica reports version {run.version} warm: its tail would get 503; load it there")
+    if memory.most and memory.left < 0:
+        lacks.append(
+            f"Redis uses {memory.used:,} of {memory.most:,} bytes, which leaves less than the"
+            f" {settings.memory_reserve:.0%} reserved for written-back results: raise maxmemory"
+        )
+    if lacks and case == "new version":
+        raise Refused("; ".join(lacks))
+    warnings = list(lacks)
     if run.count("score", "rows") == 0:
         warnings.append("the generation is empty: every answer will be live")
     for warning in warnings:

@@ -1,60 +1,81 @@
 """Publishes a night's scores: whole buckets into Redis, under a generation that nobody is routed to yet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import orjson
-from pyspark.sql import Row
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from batch_scoring.bucket_writer import write_buckets
+from batch_scoring.bucket_writer import Field, write_buckets
 from batch_scoring.files import dataset, spark_url
-from batch_scoring.job import run_step
-from batch_scoring.publishing.memory import check_memory
+from batch_scoring.job import run_step, step_parser
+from batch_scoring.publishing.generation import is_published, write_manifest
+from batch_scoring.publishing.memory import FIELD_OVERHEAD_BYTES, check_memory
+from batch_scoring.publishing.retire import sweep
 from batch_scoring.runs import Run, stage
 from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
-from schemas.codec import CODEC_VERSION
-from schemas.keys import bucket_prefix, field_of, generation_manifest_key
+from schemas.keys import bucket_prefix, field_of
 
 STEP = "publish"
+_WRITTEN = pa.schema([pa.field("fields", pa.int64())])
 
 
 def publish(run: Run, settings: BatchSettings) -> dict[str, object]:
     """Writes every bucket, then the generation's manifest. Raises Refused where memory does not suffice."""
-    scored = run.need_report("score")
     rows, buckets = run.count("score", "rows"), run.count("score", "buckets")
-    prefix = bucket_prefix(run.model, run.version, run.generation)
     with connect(settings) as redis:
-        memory = check_memory(redis, dataset(run.place("scores")), settings)
-
-    def write(part: Iterable[Row]) -> None:
-        fields = ((row.bucket, field_of(row.entity.encode()), row.packed) for row in part)
-        write_buckets(fields, prefix, settings)
-
+        # What earlier nights took out of service has been idle since: room for this one.
+        sweep(redis, run, settings)
+        memory = check_memory(redis, _bytes_needed(dataset(run.place("scores"))), "the generation", settings)
     with stage(run, "publishing") as facts:
-        if rows:
-            with spark_session(f"hotset-publish-{run.generation}") as spark:
-                scores = spark.read.parquet(spark_url(run.place("scores")))
-                tasks = min(buckets, max(2, spark.sparkContext.defaultParallelism))
-                by_bucket = scores.repartition(tasks, "bucket").sortWithinPartitions("bucket", "entity")
-                by_bucket.foreachPartition(write)
-        facts |= {"rows": rows, "buckets": buckets}
+        written = _write(run, settings, buckets) if rows else 0
+        facts |= {"entities": written, "buckets": buckets}
+    assert written == rows, f"{written} of {rows} entities were written"
     with connect(settings) as redis:
-        manifest = {
-            "rows": rows,
-            "buckets": buckets,
-            "checksum": scored["checksum"],
-            "codec": CODEC_VERSION,
-            "ordinal": run.ordinal,
-            "computed_at_ms": run.started_at_ms,
-            "state": "published",
-        }
-        redis.set(generation_manifest_key(run.model, run.version, run.generation), orjson.dumps(manifest))
-    return {"rows": rows, "buckets": buckets, "checksum": scored["checksum"], **memory}
+        write_manifest(redis, run, "published")
+    return {"rows": rows, "buckets": buckets, "checksum": run.need_report("score")["checksum"], **memory}
+
+
+def _write(run: Run, settings: BatchSettings, buckets: int) -> int:
+    prefix = bucket_prefix(run.model, run.version, run.generation)
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"fields": [write_buckets(_fields(batches), prefix, settings)]}, _WRITTEN)
+
+    with spark_session(f"hotset-publish-{run.generation}") as spark:
+        scores = spark.read.parquet(spark_url(run.place("scores"))).select("bucket", "entity", "packed")
+        tasks = min(buckets, max(2, spark.sparkContext.defaultParallelism))
+        # Sorted, so that a bucket is written by one task in one go.
+        by_bucket = scores.repartition(tasks, "bucket").sortWithinPartitions("bucket", "entity")
+        done = by_bucket.mapInArrow(write, "fields bigint").toArrow()
+    return int(pc.sum(done["fields"]).as_py() or 0)
+
+
+def _fields(batches: Iterable[pa.RecordBatch]) -> Iterator[Field]:
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in ("bucket", "entity", "packed"))
+        for bucket, entity, packed in zip(*columns, strict=True):
+            yield bucket, field_of(entity.encode()), packed
+
+
+def _bytes_needed(scores: ds.Dataset) -> int:
+    total = 0
+    for batch in scores.to_batches(columns=["entity", "packed"]):
+        total += pc.sum(pc.binary_length(batch["entity"])).as_py() or 0
+        total += pc.sum(pc.binary_length(batch["packed"])).as_py() or 0
+        total += FIELD_OVERHEAD_BYTES * batch.num_rows
+    return total
+
+
+def still_holds(run: Run, settings: BatchSettings) -> bool:
+    with connect(settings) as redis:
+        return is_published(redis, run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_step(STEP, publish, argv, __doc__ or "")
+    return run_step(STEP, publish, step_parser(STEP, __doc__ or "").parse_args(argv).run, still_holds)
 
 
 if __name__ == "__main__":

@@ -1,119 +1,155 @@
-"""Deletes what nobody is routed to any more: by number, never by a scan of keys."""
+"""Takes old generations out of service and, some time later, out of Redis: by number, never by a scan of keys.
 
-import json
+In two steps, since a request that began before a change may still read what the change took out of service. A
+night takes out what is too old now; what was taken out at least `retire_after_s` ago is deleted, by the same call
+or by the next night before it writes. What is waiting is kept in `retired.json` beside the runs.
+"""
+
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from pydantic import BaseModel
 from redis import Redis
 
-from batch_scoring.files import file_system
+from batch_scoring.files import file_system, read_json, write_json
 from batch_scoring.publishing.document import change_document, read_document
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
-from batch_scoring.store import connect, now_ms
+from batch_scoring.store import connect, now_ms, unlink
 from schemas import routes
 from schemas.keys import bucket_key, feature_key, generation_manifest_key
 from schemas.names import runs_path
 from schemas.routes import Retired, RoutesDocument
 
 STEP = "retire"
-_CHUNK = 500
+DELETED = "deleted"
+
+
+class Loaded(NamedTuple):
+    """A generation in Redis or, without version, a feature table."""
+
+    version: str | None
+    id: str
+    buckets: int
+
+
+class _Waiting(BaseModel):
+    """`entries`: what was taken out of service, and when by Redis's clock."""
+
+    entries: tuple[tuple[Loaded, int], ...] = ()
 
 
 def retire(run: Run, settings: BatchSettings) -> dict[str, object]:
-    """Takes old generations out of the document, then out of Redis, with those that failed nights left.
-
-    Nothing is deleted sooner than `retire_after_s` after the last switch: a request may still be reading it. What
-    is too young stays for the next night.
-    """
+    """Raises Refused where nothing is live yet."""
     with connect(settings) as redis:
-        document = read_document(redis, run.model)
-        if document is None:
+        if read_document(redis, run.model) is None:
             raise Refused(f"{run.model} has no routes document: activate first")
-        idle_s = (now_ms(redis) - document.changed_at_ms) / 1000
-        if idle_s < settings.retire_after_s:
-            # What this switch replaced is in use for a while. Leftovers of failed nights never were.
-            LOG.info("%s: switched %.0f s ago, old generations stay until the next night", run.model, idle_s)
-            retired = Retired()
-        else:
-            retired = _leave_routes(redis, run, settings)
-        for version, generation in retired.generations:
-            _delete_generation(redis, run.model, version, generation.id, generation.buckets)
-        for table in retired.features:
-            _delete_features(redis, run.model, table.id, table.buckets)
-        leftovers = _delete_leftovers(redis, run, settings)
+        retired = _take_out(redis, run, settings)
+        deleted = sweep(redis, run, settings)
     return {
         "generations": [generation.id for _, generation in retired.generations],
         "feature_tables": [table.id for table in retired.features],
         "versions": list(retired.versions),
-        "leftovers": leftovers,
+        "deleted": deleted,
     }
 
 
-def _leave_routes(redis: Redis, run: Run, settings: BatchSettings) -> Retired:
-    """First the document, then the keys: nobody is ever routed to what is being deleted."""
+def sweep(redis: Redis, run: Run, settings: BatchSettings) -> list[str]:
+    """Deletes what has been out of service long enough, and what earlier runs loaded and never activated.
+
+    Nothing that the routes document names, nothing of this run, and nothing of a run that began later is touched:
+    an earlier run cannot activate any more, since its token is not the newest.
+    """
+    document, now = read_document(redis, run.model), now_ms(redis)
+    routed = _routed(document) if document else set()
+    waiting = dict(_waiting(run, settings).entries)
+    young = {one for one, at_ms in waiting.items() if now - at_ms < settings.retire_after_s * 1000}
+    deleted = []
+    for one in waiting.keys() - young:
+        if (one.version, one.id) not in routed and one.id != run.generation:
+            deleted.append(_delete(redis, run.model, one))
+    for old, loaded in _leftovers(run, settings):
+        names = {(one.version, one.id) for one in loaded}
+        if names & (routed | {(one.version, one.id) for one in young}):
+            continue
+        deleted += [_delete(redis, run.model, one) for one in loaded]
+        old.finish(DELETED, {"by": run.generation})
+    if waiting:
+        kept = [(one, at_ms) for one, at_ms in waiting.items() if one in young]
+        _keep(run, settings, _Waiting(entries=tuple(kept)))
+    return sorted(set(deleted))
+
+
+def _take_out(redis: Redis, run: Run, settings: BatchSettings) -> Retired:
     found: list[Retired] = []
 
     def transition(document: RoutesDocument | None) -> RoutesDocument:
         if document is None:
             raise Refused(f"{run.model} has no routes document")
-        after, retired = routes.retire(document, settings.keep_generations, settings.keep_versions, now_ms(redis))
+        now = now_ms(redis)
+        after, retired = routes.retire(document, settings.keep_generations, settings.keep_versions, now)
         found.append(retired)
+        # Remembered first: killed in between, what is still routed is skipped by the sweep.
+        gone = [Loaded(version, one.id, one.buckets) for version, one in retired.generations]
+        gone += [Loaded(None, table.id, table.buckets) for table in retired.features]
+        if gone:
+            waiting = dict(_waiting(run, settings).entries) | dict.fromkeys(gone, now)
+            _keep(run, settings, _Waiting(entries=tuple(waiting.items())))
         return after
 
     change_document(redis, run.model, "retire", transition)
     return found[-1]
 
 
-def _delete_generation(redis: Redis, model: str, version: str, generation: str, buckets: int) -> None:
-    keys = [bucket_key(model, version, generation, bucket) for bucket in range(buckets)]
-    _unlink(redis, [*keys, generation_manifest_key(model, version, generation)])
-    LOG.info("%s %s: deleted %d buckets", model, generation, buckets)
+def _routed(document: RoutesDocument) -> set[tuple[str | None, str]]:
+    """What the document names, previous state included."""
+    tables = [document.features, document.previous.features if document.previous else None]
+    named: set[tuple[str | None, str]] = {(None, table.id) for table in tables if table}
+    named |= {(None, table.id) for table in document.retired_features}
+    for version, found in document.versions.items():
+        named |= {(version, generation.id) for generation in found.generations}
+    return named
 
 
-def _delete_features(redis: Redis, model: str, table: str, buckets: int) -> None:
-    _unlink(redis, [feature_key(model, table, bucket) for bucket in range(buckets)])
-    LOG.info("%s %s: deleted %d buckets of features", model, table, buckets)
-
-
-def _unlink(redis: Redis, keys: list[str]) -> None:
-    pipeline = redis.pipeline(transaction=False)
-    for place, key in enumerate(keys):
-        pipeline.unlink(key)
-        if place % _CHUNK == _CHUNK - 1:
-            pipeline.execute()
-    pipeline.execute()
-
-
-def _delete_leftovers(redis: Redis, run: Run, settings: BatchSettings) -> list[str]:
-    """What earlier nights loaded and never activated. Runs at or after this one are somebody's work."""
-    document = read_document(redis, run.model)
-    assert document is not None
-    routed = {g.id for version in document.versions.values() for g in version.generations}
-    tables = {
-        document.features,
-        document.previous.features if document.previous else None,
-        *document.retired_features,
-    }
-    kept_tables = {table.id for table in tables if table}
-    deleted = []
-    for old, reports in _earlier_runs(run, settings):
-        if old.generation in routed or "cleared" in reports:
-            continue
-        if "score" in reports:
-            _delete_generation(redis, run.model, old.version, old.generation, old.count("score", "buckets"))
-        if "features" in reports and old.generation not in kept_tables:
-            _delete_features(redis, run.model, old.generation, old.count("features", "buckets"))
-        if old.generation not in kept_tables:
-            old.finish("cleared", {"by": run.generation})
-        deleted.append(old.generation)
-    return deleted
-
-
-def _earlier_runs(run: Run, settings: BatchSettings) -> Iterator[tuple[Run, set[str]]]:
+def _leftovers(run: Run, settings: BatchSettings) -> Iterator[tuple[Run, list[Loaded]]]:
+    """Earlier runs, and what of each may be in Redis."""
     filesystem, root = file_system(f"{settings.data_url.rstrip('/')}/{runs_path(run.model)}")
     for path in sorted(filesystem.glob(f"{root}/*/run.json")):
-        old = Run.model_validate(json.loads(filesystem.cat_file(path)))
-        if old.started_at_ms < run.started_at_ms:
-            folder = path.rpartition("/")[0]
-            names = [name.rpartition("/report-")[2] for name in filesystem.glob(f"{folder}/report-*.json")]
-            yield old, {name.removesuffix(".json") for name in names}
+        url = path if "://" not in settings.data_url else str(filesystem.unstrip_protocol(path))
+        try:
+            old = Run.load(url)
+        except Refused as fault:  # cut short while it began: it has loaded nothing
+            LOG.warning("left out: %s", fault)
+            continue
+        if old.token >= run.token or old.generation == run.generation or old.report(DELETED):
+            continue
+        loaded = []
+        if old.report("score"):
+            loaded.append(Loaded(old.version, old.generation, old.count("score", "buckets")))
+        if old.report("features-rows"):
+            loaded.append(Loaded(None, old.generation, old.count("features-rows", "buckets")))
+        yield old, loaded
+
+
+def _delete(redis: Redis, model: str, one: Loaded) -> str:
+    if one.version is None:
+        keys = [feature_key(model, one.id, bucket) for bucket in range(one.buckets)]
+    else:
+        keys = [bucket_key(model, one.version, one.id, bucket) for bucket in range(one.buckets)]
+        # First, so that a generation that is going is never taken for whole.
+        keys.insert(0, generation_manifest_key(model, one.version, one.id))
+    what = "feature table" if one.version is None else f"version {one.version}"
+    LOG.info("%s %s: deleted %d keys of its %s", model, one.id, unlink(redis, keys), what)
+    return one.id
+
+
+def _waiting_url(run: Run, settings: BatchSettings) -> str:
+    return f"{settings.data_url.rstrip('/')}/{runs_path(run.model)}/retired.json"
+
+
+def _waiting(run: Run, settings: BatchSettings) -> _Waiting:
+    return _Waiting.model_validate(read_json(_waiting_url(run, settings)) or {})
+
+
+def _keep(run: Run, settings: BatchSettings, waiting: _Waiting) -> None:
+    write_json(_waiting_url(run, settings), waiting.model_dump(mode="json"))

@@ -1,25 +1,35 @@
 """Scores of a night: the hot set's features through the model, packed as Redis will hold them."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import functions as F
+import pyarrow.dataset as ds
 
-from batch_scoring.files import dataset, file_system, spark_url, staged_folder
-from batch_scoring.job import run_step
+from batch_scoring.checksum import add, as_text, field_digest
+from batch_scoring.files import absolute, dataset, remove, spark_url, staged_folder, write_parquet
+from batch_scoring.job import run_step, step_parser
 from batch_scoring.runs import Run, check_rejects, stage
-from batch_scoring.scoring.model import SCORED, SCORED_SCHEMA, ScoreTask, score_batch
+from batch_scoring.scoring.model import SCORED_SCHEMA, ScoreTask, score_batch
 from batch_scoring.session import column_batch_rows, spark_session
 from batch_scoring.settings import BatchSettings
 from schemas.arrow import REJECTS, SCORES
 from schemas.bundle import fetch_bundle
-from schemas.keys import bucket_count
+from schemas.keys import bucket_count, field_of
+from schemas.manifest import Manifest
 
 STEP = "score"
+
+
+@dataclass
+class _Scored:
+    """What the tasks gave. `buckets`: those that have a row."""
+
+    checksum: int = 0
+    loads: set[str] = field(default_factory=set)
+    buckets: set[int] = field(default_factory=set)
 
 
 def score(run: Run, settings: BatchSettings) -> dict[str, object]:
@@ -29,69 +39,81 @@ def score(run: Run, settings: BatchSettings) -> dict[str, object]:
         run.bundle_url, run.bundle_digest, Path(settings.cache_dir), settings.allowed_bundle_urls
     )
     task = ScoreTask(
-        bundle=str(bundle.folder.absolute()),
-        digest=bundle.digest,
+        bundle_url=run.bundle_url,
+        digest=run.bundle_digest,
+        cache_dir=settings.cache_dir,
+        allowed_urls=tuple(absolute(url) for url in settings.allowed_bundle_urls),
         device=settings.device,
         max_rows=settings.score_batch_rows,
         buckets=bucket_count(hot_rows),
         ordinal=run.ordinal,
         computed_at_ms=run.started_at_ms,
     )
+    with stage(run, "scoring") as facts:
+        _run_model(run, settings, bundle.manifest, task)
+        scored = _Scored()
+        rows = write_parquet(run.place("scores"), SCORES, _scores(run, scored))
+        rejected = write_parquet(run.place("rejects"), REJECTS, _rejects(run))
+        facts |= {"rows": rows, "rejected": rejected, "model loads": len(scored.loads)}
+    if rows + rejected != hot_rows:
+        raise RuntimeError(
+            f"{hot_rows:,} hot entities gave {rows:,} scores and {rejected:,} rejects: run score again"
+        )
+    remove(run.place("scored"))
+    check_rejects(rejected, hot_rows, settings, "hot entities")
+    return {
+        "rows": rows,
+        "rejected": rejected,
+        "model_loads": len(scored.loads),
+        "checksum": as_text(scored.checksum),
+        "buckets": task.buckets,
+        "filled_buckets": len(scored.buckets),
+        "outputs": len(bundle.manifest.output.outputs),
+    }
+
+
+def _run_model(run: Run, settings: BatchSettings, manifest: Manifest, task: ScoreTask) -> None:
+    """Writes `scored/`: one row a hot entity, its packed value or the reason why there is none."""
 
     def run_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 yield score_batch(batch, task)
 
-    with spark_session(f"hotset-score-{run.generation}") as spark, stage(run, "scoring") as facts:
+    with spark_session(f"hotset-score-{run.generation}") as spark:
         column_batch_rows(spark, settings.score_batch_rows)
         hot = spark.read.parquet(spark_url(run.place("hotset"))).select("entity")
         features = spark.read.parquet(spark_url(run.place("features")))
-        columns = ["entity", *bundle.manifest.feature_names]
-        rows = features.join(F.broadcast(hot), "entity", "left_semi").select(*columns)
+        rows = features.join(hot, "entity", "left_semi").select("entity", *manifest.feature_names)
         with staged_folder(run.place("scored")) as staged:
             rows.mapInArrow(run_batches, SCORED_SCHEMA).write.parquet(staged)
-        facts["rows"] = hot_rows
-    scores, rejects, loads = _split(run)
-    check_rejects(rejects.num_rows, hot_rows, settings, "hot entities")
-    return {
-        "rows": scores.num_rows,
-        "rejected": rejects.num_rows,
-        "model_loads": loads,
-        "checksum": checksum(scores),
-        "buckets": task.buckets,
-        "outputs": len(bundle.manifest.output.outputs),
-    }
 
 
-def _split(run: Run) -> tuple[pa.Table, pa.Table, int]:
-    """What the tasks wrote, as files of the declared schemas; and how often the model loaded."""
-    scored = dataset(run.place("scored"))
+def _scores(run: Run, scored: _Scored) -> Iterator[pa.Table]:
+    """The rows that have a value, in the declared columns; counted into `scored` on the way."""
+    for batch in _batches(run):
+        scored.loads.update(batch.column("worker").to_pylist())
+        good = pa.Table.from_batches([batch.filter(pc.is_null(batch.column("reason")))]).select(SCORES.names)
+        scored.buckets.update(good["bucket"].to_pylist())
+        for entity, packed in zip(good["entity"].to_pylist(), good["packed"].to_pylist(), strict=True):
+            scored.checksum = add(scored.checksum, field_digest(field_of(entity.encode()), packed))
+        yield good
+
+
+def _rejects(run: Run) -> Iterator[pa.Table]:
+    for batch in _batches(run):
+        yield pa.Table.from_batches([batch.filter(pc.is_valid(batch.column("reason")))]).select(REJECTS.names)
+
+
+def _batches(run: Run) -> Iterable[pa.RecordBatch]:
+    scored: ds.Dataset = dataset(run.place("scored"))
     # Of nothing to score Spark writes no file, and a data set without files has no columns.
-    table = scored.to_table() if scored.files else SCORED.empty_table()
-    good, bad = pc.is_null(table["reason"]), pc.is_valid(table["reason"])
-    scores = table.filter(good).select(SCORES.names).cast(SCORES).sort_by("bucket")
-    rejects = table.filter(bad).select(REJECTS.names).cast(REJECTS)
-    for place, rows in (("scores", scores), ("rejects", rejects)):
-        with staged_folder(run.place(place)) as staged:
-            filesystem, path = file_system(staged)
-            filesystem.makedirs(path, exist_ok=True)
-            pq.write_table(rows, f"{path}/part-0.parquet", filesystem=filesystem)
-    filesystem, path = file_system(run.place("scored"))
-    filesystem.rm(path, recursive=True)
-    return scores, rejects, len(set(table["worker"].to_pylist()))
-
-
-def checksum(scores: pa.Table) -> str:
-    """Of entities and packed values, whatever their order."""
-    total = 0
-    for entity, packed in zip(scores["entity"].to_pylist(), scores["packed"].to_pylist(), strict=True):
-        total += int.from_bytes(hashlib.blake2b(entity.encode() + b"\0" + packed, digest_size=8).digest(), "big")
-    return f"{total % (1 << 64):016x}"
+    batches: Iterable[pa.RecordBatch] = scored.to_batches() if scored.files else ()
+    return batches
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_step(STEP, score, argv, __doc__ or "")
+    return run_step(STEP, score, step_parser(STEP, __doc__ or "").parse_args(argv).run)
 
 
 if __name__ == "__main__":

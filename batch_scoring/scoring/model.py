@@ -1,6 +1,6 @@
 """The model in a Spark worker: loaded once a Python process, on the device that Spark gives the task."""
 
-import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from runtime.program import Program, load_program, set_threads
-from schemas.bundle import read_folder
+from schemas.bundle import fetch_bundle
 from schemas.codec import Float32Array, pack_rows
 from schemas.features import Column, FeatureTransform, Tensor
 from schemas.keys import bucket_of
@@ -36,10 +36,15 @@ class NoDevice(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScoreTask:
-    """What a worker needs to know, small enough to travel with each task."""
+    """What a worker needs to know, small enough to travel with each task.
 
-    bundle: str
+    The bundle is named, not its copy: a worker on another machine fetches and checks its own.
+    """
+
+    bundle_url: str
     digest: str
+    cache_dir: str
+    allowed_urls: tuple[str, ...]
     device: str
     max_rows: int
     buckets: int
@@ -48,29 +53,34 @@ class ScoreTask:
 
 
 class WorkerModel:
-    """A loaded bundle."""
+    """A loaded bundle. `name` is of this loading: the distinct names in the output are the loads."""
 
-    def __init__(self, task: ScoreTask) -> None:
-        # Spark runs one task a core, each in a Python of its own: more threads would only take turns.
-        set_threads(1)
-        bundle = read_folder(Path(task.bundle), task.digest)
+    def __init__(self, task: ScoreTask, device: str) -> None:
+        context = TaskContext.get()
+        # Spark runs as many tasks as there are cores, each in a Python of its own: more threads would take turns.
+        set_threads(context.cpus() if context else 1)
+        bundle = fetch_bundle(task.bundle_url, task.digest, Path(task.cache_dir), task.allowed_urls)
+        self.name = uuid.uuid4().hex
         self.manifest: Manifest = bundle.manifest
-        self.program: Program = load_program(bundle.folder, bundle.manifest, _device(task.device))
+        self.program: Program = load_program(bundle.folder, bundle.manifest, device)
         self.transform = FeatureTransform(bundle.manifest)
 
 
-_loaded: dict[str, WorkerModel] = {}
+_loaded: dict[tuple[str, str], WorkerModel] = {}
 
 
 def worker_model(task: ScoreTask) -> WorkerModel:
-    """The model of this process; it loads at the first batch, and not again."""
-    found = _loaded.get(task.digest)
+    """The model of this process; it loads at the first batch, and not again, on each device it is given."""
+    # Asked for each task: Spark may run the next one in this process, and give it another GPU.
+    key = task.digest, task_device(task.device)
+    found = _loaded.get(key)
     if found is None:
-        found = _loaded[task.digest] = WorkerModel(task)
+        found = _loaded[key] = WorkerModel(task, key[1])
     return found
 
 
-def _device(wanted: str) -> str:
+def task_device(wanted: str) -> str:
+    """The device of this task. Raises NoDevice where it was promised a GPU and has none."""
     if wanted != "cuda":
         return wanted
     context = TaskContext.get()
@@ -107,7 +117,7 @@ def score_batch(batch: pa.RecordBatch, task: ScoreTask) -> pa.RecordBatch:
         pa.array(values, pa.binary()),
         pa.array(reasons, pa.string()),
         pa.array(details, pa.string()),
-        pa.array([str(os.getpid())] * rows, pa.string()),
+        pa.array([model.name] * rows, pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCORED)
 

@@ -74,6 +74,7 @@ def openapi_json() -> bytes:
 
 
 def _config(settings: ApiSettings) -> Config:
+    from online.api.http.one_write import OneWriteProtocol
     from online.api.worker import make_app
 
     return Config(
@@ -81,7 +82,7 @@ def _config(settings: ApiSettings) -> Config:
         factory=True,
         workers=settings.workers,
         loop="uvloop",
-        http="httptools",
+        http=OneWriteProtocol,
         ws="none",
         lifespan="on",
         access_log=False,

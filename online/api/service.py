@@ -59,7 +59,7 @@ class Service:
             settings.models, self.background, settings.state_dir, manifests, self._on_view
         )
         self.announcements = Announcements(url, settings.models, connect_s, self.routes.wake)
-        self.features = FeatureSource(self.link, self.snapshots)
+        self.features = FeatureSource(self.link, self.background, self.snapshots)
         self.write_back = WriteBack(self.background, settings.max_write_backs)
         self.flights = Flights()
         self.l1 = L1(settings.l1_bytes)
@@ -109,10 +109,11 @@ class Service:
         self.snapshots.want(view.document.model, view.features)
 
     async def _warm_up(self) -> None:
-        """Until routes were polled and a replica is warm, or it takes too long: then it serves what it has."""
+        """Until it knows routes, features and a replica, or that takes too long: then it serves what it has."""
         try:
             async with asyncio.timeout(_WARM_UP_S):
                 await self.routes.polled.wait()
+                await self.snapshots.settled()
                 while self.routes.views and not any(
                     self.live.warm_replicas(view.stable.digest) for view in self.routes.views.values()
                 ):

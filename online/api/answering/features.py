@@ -27,10 +27,10 @@ class FeatureCounts:
 
 
 class FeatureSource:
-    """One for all models of a worker."""
+    """One for all models of a worker. `patient` is a link with a longer budget, for when there is no snapshot."""
 
-    def __init__(self, link: RedisLink, snapshots: SnapshotStore) -> None:
-        self._link, self._snapshots = link, snapshots
+    def __init__(self, link: RedisLink, patient: RedisLink, snapshots: SnapshotStore) -> None:
+        self._link, self._patient, self._snapshots = link, patient, snapshots
         self.counts = FeatureCounts()
 
     async def records(self, view: ModelView, entities: Sequence[bytes]) -> list[Record | ServingError]:
@@ -42,10 +42,9 @@ class FeatureSource:
             hget(view.feature_prefix + b"%d" % bucket_of(entity, table.buckets), field_of(entity))
             for entity in entities
         ]
-        try:
-            replies: Sequence[object] = await self._link.ask(b"".join(packed), len(packed))
-        except (RedisDown, RedisSlow) as error:
-            replies = [error] * len(packed)
+        replies = await _ask(self._link, packed)
+        if isinstance(replies[0], Exception) and self._snapshots.get(view.document.model, table) is None:
+            replies = await _ask(self._patient, packed)
         return [self._record(view, table, *pair) for pair in zip(entities, replies, strict=True)]
 
     def from_snapshot(self, view: ModelView, entity: bytes) -> Record | None:
@@ -72,6 +71,14 @@ class FeatureSource:
             return _unknown()
         self.counts.snapshot += 1
         return found
+
+
+async def _ask(link: RedisLink, packed: Sequence[bytes]) -> Sequence[object]:
+    """A reply for each command, or why there is none."""
+    try:
+        return await link.ask(b"".join(packed), len(packed))
+    except (RedisDown, RedisSlow) as error:
+        return [error] * len(packed)
 
 
 def _unknown() -> UnknownEntity:

@@ -74,6 +74,11 @@ class SnapshotStore:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def settled(self) -> None:
+        """Returns once every snapshot that is wanted is open, or has failed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
