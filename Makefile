@@ -12,13 +12,16 @@ CODE = schemas runtime batch_scoring online infra dags tests
 # No Spark, no Airflow, no stack, no browser.
 FAST = not spark and not airflow and not e2e and not browser and not fault and not gpu
 
-.PHONY: help setup lock demo up down status airflow fmt lint type test-fast test test-faults clean
+.PHONY: help setup setup-browser lock demo up down status airflow fmt lint type test-fast test test-faults clean
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
 
 setup: ## Java, the product's environment, Airflow's environment; quick when nothing changed
 	@PYTHON="$(PYTHON)" infra/local/setup.sh
+
+setup-browser: setup # the Chromium that the tests of the site drive
+	@infra/local/setup.sh --browser
 
 lock: setup ## resolve infra/requirements/*.in anew into lock files
 	$(PY) -m infra.local.lock
@@ -53,7 +56,7 @@ type: setup ## mypy, strict
 test-fast: setup ## unit and contract tests, under a minute
 	$(PYTEST) -q -m "$(FAST)" tests/unit tests/contracts
 
-test: lint type ## everything but faults: lint, types, unit, contracts, Valkey, Spark, Airflow, end to end
+test: setup-browser lint type ## everything but faults: lint, types, unit, contracts, Valkey, Spark, Airflow, end to end
 	$(PYTEST) -m "not fault"
 
 test-faults: setup ## kills, full disks, soaks

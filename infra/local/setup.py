@@ -1,5 +1,6 @@
 """Sets up this machine: Java, the product's environment, Airflow's environment. `make setup` runs it.
 
+With `--browser` the Chromium that the browser tests drive, and nothing else: no one but a developer needs it.
 Quick when nothing has changed. Standard library only: it runs before anything is installed.
 """
 
@@ -21,6 +22,9 @@ PRODUCT = Environment(
 )
 AIRFLOW = Environment("airflow", HOME / ".venv-airflow", REQUIREMENTS / "airflow.lock")
 JAVA_PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless")
+JAVA_BY_HAND = "; macOS: brew install openjdk@21) and, where it is not on the path, set JAVA_HOME."
+BROWSER_PACKAGES = ("chromium", "chromium-browser")
+BROWSER_BY_HAND = ") or name a Chromium by the variable CHROMIUM."
 JAVA_HOME_FILE = HOME / ".hotset" / "java-home"
 SPARK_OPTIONS_FILE = HOME / ".hotset" / "spark-options"
 SAY_EVERY_S = 10.0
@@ -30,6 +34,21 @@ _began = time.monotonic()
 
 def main() -> int:
     """Exit status: 0 all is there, 1 something is missing; what to do about it is said."""
+    return _browser() if "--browser" in sys.argv[1:] else _everything()
+
+
+def _browser() -> int:
+    if os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSER_PACKAGES)):
+        return 0
+    try:
+        _install(BROWSER_PACKAGES, "Chromium", BROWSER_BY_HAND)
+    except SetupFailed as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def _everything() -> int:
     java = find_java_home()
     if PRODUCT.is_current() and AIRFLOW.is_current() and java and is_current(PRODUCT, java):
         _note(java)
@@ -66,7 +85,7 @@ def _java() -> Path:
     """The home of a Java that Spark runs on, installed where Debian and root allow. Raises SetupFailed."""
     home = find_java_home()
     if home is None:
-        _install(JAVA_PACKAGES, "Java 17 or 21")
+        _install(JAVA_PACKAGES, "Java 17 or 21", JAVA_BY_HAND)
         home = find_java_home()
     if home is None:
         raise SetupFailed("Java 17 or 21 was installed but is not found; set JAVA_HOME to it")
@@ -80,10 +99,11 @@ def _note(java: Path) -> None:
     SPARK_OPTIONS_FILE.write_text(jvm_options(), encoding="utf-8")
 
 
-def _install(packages: tuple[str, ...], what: str) -> None:
+def _install(packages: tuple[str, ...], what: str, otherwise: str) -> None:
     """Installs the first of the Debian packages that apt knows. Raises SetupFailed with what to do by hand."""
-    by_hand = f"{what} is needed and was not found. Install it (Debian: sudo apt-get install {packages[0]}"
-    by_hand += "; macOS: brew install openjdk@21) and, where it is not on the path, set JAVA_HOME."
+    by_hand = (
+        f"{what} is needed and was not found. Install it (Debian: sudo apt-get install {packages[0]}{otherwise}"
+    )
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise SetupFailed(by_hand)
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
