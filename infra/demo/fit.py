@@ -20,8 +20,7 @@ _BATCH_ROWS = 1024
 _STEP = 1e-3
 _SAY_EVERY_S = 5.0
 _EXTREME_DELAY = (-60.0, 180.0)
-# The deep part pays for the square of its mean over the flights of a day in a batch: 250 days are few to learn from,
-# and flights that share a day's weather would otherwise teach it that day by heart.
+# The deep part pays for the square of what it adds, so it speaks where it is sure: 250 days are few to learn from.
 _DEEP_PRICE = 0.3
 _DELAY_PRICE = 1.0
 _SCALES = np.arange(0.5, 1.8, 0.01)
@@ -97,7 +96,6 @@ def fit_network(net: DelayNet, train: Examples, check: Examples, epochs: int, se
     order = torch.Generator().manual_seed(seed)
     numbers, categories = torch.from_numpy(train.numbers), torch.from_numpy(train.categories)
     delay = torch.from_numpy(train.delay)
-    days = torch.from_numpy(train.days - train.days.min())
     linear = [*net.linear.parameters(), *net.biases.parameters()]
     deep = [weight for weight in net.parameters() if not any(weight is one for one in linear)]
     # The linear part begins at its optimum and all but stays there; its other heads follow the deep part's.
@@ -114,7 +112,7 @@ def fit_network(net: DelayNet, train: Examples, check: Examples, epochs: int, se
         for start in range(0, len(delay) - _BATCH_ROWS + 1, _BATCH_ROWS):
             batch = shuffled[start : start + _BATCH_ROWS]
             optimizer.zero_grad()
-            torch.autograd.backward(_loss(net, numbers[batch], categories[batch], delay[batch], days[batch]))
+            torch.autograd.backward(_loss(net, numbers[batch], categories[batch], delay[batch]))
             optimizer.step()
             schedule.step()
             done += 1
@@ -165,9 +163,7 @@ def outputs(net: DelayNet, examples: Examples) -> Floats:
     return np.asarray(torch.cat(parts).numpy(), dtype=np.float32)
 
 
-def _loss(
-    net: DelayNet, numbers: torch.Tensor, categories: torch.Tensor, delay: torch.Tensor, days: torch.Tensor
-) -> torch.Tensor:
+def _loss(net: DelayNet, numbers: torch.Tensor, categories: torch.Tensor, delay: torch.Tensor) -> torch.Tensor:
     """Late by each of several limits, the one asked for twice, and the delay itself: one teaches the other."""
     linear, deep = net.parts(numbers, categories)
     heads = linear + deep
@@ -175,14 +171,7 @@ def _loss(
     late = functional.binary_cross_entropy_with_logits(heads[:, LATE_HEAD], limits[:, LATE_HEAD])
     others = functional.binary_cross_entropy_with_logits(heads[:, : HEADS - 1], limits)
     minutes = functional.smooth_l1_loss(heads[:, HEADS - 1], delay.clamp(*_EXTREME_DELAY) / DELAY_UNIT)
-    return late + others + _DELAY_PRICE * minutes + _DEEP_PRICE * _mean_square_by_day(deep[:, LATE_HEAD], days)
-
-
-def _mean_square_by_day(added: torch.Tensor, days: torch.Tensor) -> torch.Tensor:
-    """The square of the mean of each day's (n,) values, weighted by its flights; `days` counts from 0."""
-    flights = torch.bincount(days)
-    sums = torch.zeros(len(flights)).index_add(0, days, added)
-    return (sums.square() / flights.clamp(min=1)).sum() / len(added)
+    return late + others + _DELAY_PRICE * minutes + _DEEP_PRICE * deep[:, LATE_HEAD].square().mean()
 
 
 def _check_loss(net: DelayNet, check: Examples) -> float:
