@@ -57,10 +57,10 @@ test-fast: setup ## unit and contract tests, under a minute
 	$(PYTEST) -q -m "$(FAST)" tests/unit tests/contracts
 
 test: setup-browser lint type ## everything but faults: lint, types, unit, contracts, Valkey, Spark, Airflow, end to end
-	$(PYTEST) -m "not fault"
+	$(PYTEST) --durations=15 -m "not fault"
 
 test-faults: setup ## kills, full disks, soaks
-	$(PYTEST) -m fault
+	$(PYTEST) --durations=15 -m fault
 
 clean: down ## remove what the stack wrote; environments stay
 	rm -rf .hotset

@@ -16,7 +16,7 @@ from schemas import keys
 from tests.support.night import AS_OF, SmallNight
 from tests.support.stalling_proxy import StallingProxy
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.fault]
 
 FLIGHTS = [f"F{i:02d}" for i in range(20)]
 HOME = Path(__file__).resolve().parents[2]
