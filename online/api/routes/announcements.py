@@ -14,6 +14,8 @@ from schemas.keys import routes_channel
 
 log = logging.getLogger(__name__)
 
+_END_S = 1.0
+
 
 class Announcements:
     """Use as `async with`. redis-py keeps this connection: nothing on it is urgent or frequent."""
@@ -31,7 +33,8 @@ class Announcements:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._task.cancel()
-        await asyncio.wait([self._task])
+        # Bounded: a client library that takes a cancellation for a lost connection may not hold up the drain.
+        await asyncio.wait([self._task], timeout=_END_S)
         with suppress(RedisError, OSError):
             await self._redis.aclose()
 
