@@ -40,3 +40,17 @@ async def test_a_replica_announces_itself_and_serves_on_without_redis(
             assert (await node.get("/readyz")).status_code == 200
             node.terminate()
             assert await node.wait() == 0
+
+
+async def test_a_drained_replica_takes_its_name_back(tmp_path: Path, bundles_folder: Path, bundle: Bundle) -> None:
+    with (
+        running_valkey(tmp_path) as (url, client),
+        NodeProcess.run(
+            tmp_path / "cache", [address_of(bundle)], [bundles_folder], redis_url=url, name="replica-8"
+        ) as node,
+    ):
+        await node.ready(bundle.digest)
+        await eventually(lambda: client.hexists(REPLICAS_KEY, "replica-8"), "it is announced")
+        node.terminate()
+        assert await node.wait() == 0
+        assert not client.hexists(REPLICAS_KEY, "replica-8")

@@ -8,11 +8,13 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from batch_scoring.publishing.__main__ import main as publishing_main
 from schemas import keys
+from schemas.arrow import HOT_SET
 from tests.support.night import AS_OF, SmallNight
 from tests.support.stalling_proxy import StallingProxy
 
@@ -171,3 +173,23 @@ def test_score_files_that_were_changed_are_found(night: SmallNight, caplog: pyte
     pq.write_table(pq.read_table(path).slice(1), path)
     assert night.step("verify", begun) == 2
     assert "run score again" in caplog.text
+
+
+def test_an_attempt_with_fewer_entities_leaves_nothing_of_the_one_before(night: SmallNight) -> None:
+    flights = [f"F{i}" for i in range(600)]
+    night.write_tables(flights)
+    night.write_log(dict.fromkeys(flights, 1))
+    begun = night.begin()
+    night.run_all(begun, until="verify")
+    folder = Path(str(begun["run"])).parent
+    buckets = int(str(night.report(begun, "score")["buckets"]))
+    assert buckets == 4
+    hot = next((folder / "hotset").glob("*.parquet"))
+    # Everything of bucket 0 goes, and so much more that there are fewer buckets.
+    kept = [row for row in pq.read_table(hot).to_pylist() if keys.bucket_of(row["entity"].encode(), 2) == 1][:100]
+    pq.write_table(pa.Table.from_pylist(kept, HOT_SET), hot)
+    (folder / "report-score.json").unlink()
+    night.run_all(begun, until="verify")
+    assert night.report(begun, "score")["filled_buckets"] == 1
+    prefix = keys.bucket_prefix("tiny", "1", str(begun["generation"]))
+    assert {key.decode() for key in night.redis.keys(f"{prefix}*")} == {f"{prefix}1", f"{prefix}manifest"}

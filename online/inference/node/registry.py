@@ -32,8 +32,11 @@ class Registry:
 
     async def run(self) -> None:
         """Until cancelled; then the name is taken back."""
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            while True:
+            # Asked, not awaited: a client library that takes a cancellation for a lost connection swallows it.
+            while not task.cancelling():
                 self._changed.clear()
                 await self._announce()
                 with suppress(TimeoutError):
