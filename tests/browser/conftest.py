@@ -16,17 +16,18 @@ from tests.support.site import Site, running_site, running_valkey
 ROWS = 20_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.fail("no Chromium: install Debian's package chromium, or name one by the variable CHROMIUM")
+    # Not for the session: while its driver is up, the driver's event loop runs in this thread, and no other can.
     # Chromium's own sandbox needs privileges that containers do not give; only our own pages are opened here.
     with sync_playwright() as driver, driver.chromium.launch(executable_path=path, args=["--no-sandbox"]) as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder: Path = tmp_path_factory.mktemp("site")
     now = datetime.now(UTC)
@@ -38,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def screenshots() -> Path:
     """Kept as build artefacts; `SCREENSHOTS` names another folder."""
     folder = Path(os.environ.get("SCREENSHOTS", "build/screenshots"))
