@@ -50,6 +50,8 @@ class ApiProcess:
             "allowed_bundle_urls": [str(folder)],
             "nodes": [],
             "drain_delay_s": "0",
+            # A busy test machine stalls for longer than a look-up may take in service.
+            "lookup_budget_ms": "250",
             **settings,
         }
         self._process: subprocess.Popen[bytes] | None = None
