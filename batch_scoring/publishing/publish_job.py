@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 from batch_scoring.bucket_writer import Field, write_buckets
 from batch_scoring.files import dataset, spark_url
 from batch_scoring.job import run_step, step_parser
-from batch_scoring.publishing.generation import is_published, write_manifest
+from batch_scoring.publishing.generation import clear_others, is_published, write_manifest
 from batch_scoring.publishing.memory import FIELD_OVERHEAD_BYTES, check_memory
 from batch_scoring.publishing.retire import sweep
 from batch_scoring.runs import Run, stage
@@ -23,12 +23,19 @@ _WRITTEN = pa.schema([pa.field("fields", pa.int64())])
 
 
 def publish(run: Run, settings: BatchSettings) -> dict[str, object]:
-    """Writes every bucket, then the generation's manifest. Raises Refused where memory does not suffice."""
+    """Writes every bucket; only then does the generation's manifest say that it is published.
+
+    Raises:
+        Refused: memory does not suffice, or Redis could evict the generation.
+    """
     rows, buckets = run.count("score", "rows"), run.count("score", "buckets")
     with connect(settings) as redis:
         # What earlier nights took out of service has been idle since: room for this one.
         sweep(redis, run, settings)
-        memory = check_memory(redis, _bytes_needed(dataset(run.place("scores"))), "the generation", settings)
+        needed, filled = _look_at_scores(dataset(run.place("scores")))
+        memory = check_memory(redis, needed, "the generation", settings)
+        clear_others(redis, run, filled)
+        write_manifest(redis, run, "publishing")
     with stage(run, "publishing") as facts:
         written = _write(run, settings, buckets) if rows else 0
         facts |= {"entities": written, "buckets": buckets}
@@ -60,13 +67,15 @@ def _fields(batches: Iterable[pa.RecordBatch]) -> Iterator[Field]:
             yield bucket, field_of(entity.encode()), packed
 
 
-def _bytes_needed(scores: ds.Dataset) -> int:
-    total = 0
-    for batch in scores.to_batches(columns=["entity", "packed"]):
+def _look_at_scores(scores: ds.Dataset) -> tuple[int, set[int]]:
+    """About how many bytes they take in Redis, and the buckets that have rows."""
+    total, filled = 0, set[int]()
+    for batch in scores.to_batches(columns=["bucket", "entity", "packed"]):
+        filled.update(batch["bucket"].to_pylist())
         total += pc.sum(pc.binary_length(batch["entity"])).as_py() or 0
         total += pc.sum(pc.binary_length(batch["packed"])).as_py() or 0
         total += FIELD_OVERHEAD_BYTES * batch.num_rows
-    return total
+    return total, filled
 
 
 def still_holds(run: Run, settings: BatchSettings) -> bool:
