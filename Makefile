@@ -20,7 +20,7 @@ help: ## this list
 setup: ## Java, the product's environment, Airflow's environment; quick when nothing changed
 	@PYTHON="$(PYTHON)" infra/local/setup.sh
 
-setup-browser: setup # the Chromium that the tests of the site drive
+setup-browser: setup ## the Chromium that the tests of the site drive
 	@infra/local/setup.sh --browser
 
 lock: setup ## resolve infra/requirements/*.in anew into lock files

@@ -83,7 +83,7 @@ def test_buckets_stay_listpacks(demo: DemoOutcome, options: DemoOptions) -> None
 
 
 def test_the_site_counts_the_replay(demo: DemoOutcome, options: DemoOptions) -> None:
-    with httpx.Client(base_url=options.settings.url("monitor")) as client:
+    with httpx.Client(base_url=options.settings.url("monitor"), follow_redirects=True) as client:
         page = client.get("/")
         assert page.status_code == 200
         assert "precomputed" in page.text
