@@ -105,6 +105,7 @@ def _read_zip(data: bytes, what: str) -> dict[str, bytes]:
                 if name in found:
                     raise ArchiveError(f"{what} holds {name!r} twice")
                 found[name] = archive.read(info)
+    # NotImplementedError is zipfile's word for a compression or encryption that it does not know.
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
         raise ArchiveError(f"{what} is not a whole zip archive: {error}") from None
     return found

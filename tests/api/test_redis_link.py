@@ -110,7 +110,7 @@ async def test_a_server_that_stays_silent_is_dropped() -> None:
             assert await link.ask(get(b"k"), 1) == [None]
 
 
-async def test_password_database_and_unix_socket(tmp_path: object) -> None:
+async def test_password_database_and_unix_socket(tmp_path: object, caplog: pytest.LogCaptureFixture) -> None:
     path = f"{tmp_path}/s.sock"
     with RedisServer(["--unixsocket", path]) as server, Redis.from_url(server.url) as redis:
         redis.config_set("requirepass", "hunter2")
@@ -123,5 +123,5 @@ async def test_password_database_and_unix_socket(tmp_path: object) -> None:
                 await until_open(link)
                 assert await link.ask(get(b"k"), 1) == [b"three"]
         async with RedisLink(parse_address(server.url), BUDGET_S, 1.0) as refused:
-            await asyncio.sleep(0.1)
+            await until(lambda: "cannot be reached" in caplog.text)
             assert not refused.is_open

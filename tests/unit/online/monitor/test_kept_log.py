@@ -223,11 +223,11 @@ def test_a_data_root_on_fsspec_and_names_that_need_quoting(open_log: Open, tmp_p
     path = write_log(odd, "delay", log_table([{"time": NOON}] * 2))[0]
     assert look(open_log(url=str(odd)))[1].requests() == 2
     memory = fsspec.filesystem("memory")
-    memory.pipe("/root/requests/model=delay/date=2026-11-29/hour=12/a.parquet", path.read_bytes())
+    memory.pipe("/logs/requests/model=delay/date=2026-11-29/hour=12/a.parquet", path.read_bytes())
     try:
-        coverage, figures, _ = look(open_log(url="memory://root"))
+        coverage, figures, _ = look(open_log(url="memory://logs"))
     finally:
-        memory.rm("/root", recursive=True)
+        memory.rm("/logs", recursive=True)
     assert (coverage.files, figures.requests()) == (1, 2)
 
 
