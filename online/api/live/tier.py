@@ -6,11 +6,11 @@ import random
 from collections.abc import Coroutine
 from typing import Any, Self
 
-from online.api.live.dialling import addresses_of, dial
 from online.api.live.directory import DirectoryConnection, WorkerAddress
-from online.api.live.replica import Replica, ReplicaGone, ReplicaRefused
 from online.api.pauses import Pauses
 from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
+from online.wire_client.dialling import addresses_of, dial
+from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused
 from schemas import wire
 from schemas.http import ProblemCode
 

@@ -1,4 +1,7 @@
-"""One connection to a worker of the inference tier: requests out, results in any order, cancels, status."""
+"""One connection to a worker of the inference tier: requests out, results in any order, cancels, status.
+
+Used by the API tier, and by the node for those who call it by its public protocol.
+"""
 
 import asyncio
 import logging
@@ -89,11 +92,14 @@ class Replica(asyncio.Protocol):
             await asyncio.wait([waiting.future for waiting in self._open.values()])
             await asyncio.sleep(0)  # whoever waited takes its result out
 
-    async def run(self, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
+    async def run(
+        self, tag: bytes, tensors: list[wire.Tensor], deadline_s: float, priority: int = 0
+    ) -> wire.Result:
         """Sends rows and waits. A caller that is cancelled, or late, cancels the rows at the worker too.
 
         Args:
             deadline_s: by the event loop's clock.
+            priority: 0 goes before 1.
 
         Raises:
             ReplicaGone, ReplicaRefused, TimeoutError.
@@ -108,7 +114,7 @@ class Replica(asyncio.Protocol):
         waiting = _Open(self._loop.create_future(), rows)
         self._open[request_id] = waiting
         self.outstanding_rows += rows
-        message = wire.Request(request_id, tag, 0, max(1, int(left_s * 1e6)), tensors)
+        message = wire.Request(request_id, tag, priority, max(1, int(left_s * 1e6)), tensors)
         try:
             self._transport.write(wire.request(message))
             async with asyncio.timeout_at(deadline_s):
