@@ -15,7 +15,7 @@ FAST = not spark and not airflow and not e2e and not browser and not fault and n
 .PHONY: help setup setup-browser lock demo up down status airflow fmt lint type test-fast test test-faults clean
 
 help: ## this list
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
 setup: ## Java, the product's environment, Airflow's environment; quick when nothing changed
 	@PYTHON="$(PYTHON)" infra/local/setup.sh
@@ -59,10 +59,24 @@ test-fast: setup ## unit and contract tests, under a minute
 test: setup-browser lint type ## everything but faults: lint, types, unit, contracts, Valkey, Spark, Airflow, end to end
 	$(PYTEST) --durations=15 -m "not fault"
 
-test-faults: setup ## kills, full disks, soaks
+test-faults: setup mlserver ## kills, full disks, soaks
 	$(PYTEST) --durations=15 -m fault
 
 clean: down ## remove what the stack wrote; environments stay
 	rm -rf .hotset
 
 # Benchmarks: one target each, called bench-NAME, with a line for `make help`.
+# Progress goes to the screen's standard error; the last line of standard output is JSON.
+.PHONY: peers mlserver bench-live bench-live-quick
+
+mlserver: setup ## the environment of the foreign server that a fault test drives
+	@$(PY) -m infra.local.mlserver
+
+peers: setup ## the environment of the servers that bench-live runs beside the product
+	@$(PY) -m infra.local.peers
+
+bench-live: peers ## the live tier beside an ideal device and other servers, within 10 minutes
+	@$(PY) -m tests.bench.live
+
+bench-live-quick: peers ## the same within a minute, less certain
+	@$(PY) -m tests.bench.live --quick

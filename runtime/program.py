@@ -9,9 +9,10 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +20,28 @@ import torch
 from torch.export.passes import move_to_device_pass
 
 from schemas.archive import Archive, ArchiveError, inspect_archive
-from schemas.bundle import BundleError
+from schemas.bundle import BundleError, load_transform
 from schemas.features import FeatureTransform, Tensor
 from schemas.manifest import MODEL_FILE, Manifest
 from schemas.outputs import calibrate
+from schemas.shapes import InputShapes
 
 Float32Array = npt.NDArray[np.float32]
+
+Precision = Literal["float32", "bfloat16"]
 
 _FORCE_SAFE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 class Program:
-    """Callable: input tensors by name, each (n, width), to raw outputs, (n, K) float32."""
+    """Callable: input tensors by name, (n, width) each or (n, length) of text, to raw outputs, (n, K) float32."""
 
-    def __init__(self, module: torch.nn.Module, manifest: Manifest, device: torch.device) -> None:
+    def __init__(
+        self, module: torch.nn.Module, manifest: Manifest, device: torch.device, precision: Precision = "float32"
+    ) -> None:
         self._module = module
-        self._inputs = [(tensor.name, tensor.width, np.dtype(tensor.dtype)) for tensor in manifest.inputs]
+        self._is_mixed = precision == "bfloat16"
+        self._shapes = InputShapes(manifest)
         self._outputs = len(manifest.output.outputs)
         self.device = device
 
@@ -46,31 +53,40 @@ class Program:
                 output that is not (n, K) float32.
         """
         rows = len(next(iter(tensors.values()), ()))
-        inputs = [self._input(tensors, name, (rows, width), dtype) for name, width, dtype in self._inputs]
+        given = [tensors.get(name) for name in self._shapes.names]
+        if (problem := self._shapes.problem(given, rows)) is not None:
+            raise ValueError(problem)
+        inputs = [self._input(tensor) for tensor in given if tensor is not None]
         with torch.inference_mode():
-            out = self._module(*inputs)
-        if not isinstance(out, torch.Tensor) or out.shape != (rows, self._outputs) or out.dtype != torch.float32:
-            shape = (tuple(out.shape), out.dtype) if isinstance(out, torch.Tensor) else type(out).__name__
-            raise ValueError(f"the model gave {shape}, not ({rows}, {self._outputs}) float32")
+            out = self.forward(inputs)
         result: Float32Array = out.cpu().numpy()
         return result
 
-    def _input(
-        self, tensors: Mapping[str, Tensor], name: str, shape: tuple[int, int], dtype: np.dtype[np.generic]
-    ) -> torch.Tensor:
-        given = tensors.get(name)
-        if given is None or given.shape != shape or given.dtype != dtype:
-            found = "nothing" if given is None else f"{given.shape} {given.dtype}"
-            raise ValueError(f"input {name} must be {shape} {dtype}, not {found}")
+    def forward(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The model on tensors that are on its device, in wire order. Raises ValueError as a call does."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._is_mixed):
+            out = self._module(*inputs)
+        rows = len(inputs[0])
+        if self._is_mixed and isinstance(out, torch.Tensor):
+            out = out.float()
+        if not isinstance(out, torch.Tensor) or out.shape != (rows, self._outputs) or out.dtype != torch.float32:
+            shape = (tuple(out.shape), out.dtype) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(f"the model gave {shape}, not ({rows}, {self._outputs}) float32")
+        return out
+
+    def _input(self, given: Tensor) -> torch.Tensor:
         # Arrays mapped from Arrow or a frame may be read-only, which torch does not know: those are copied.
-        return torch.from_numpy(np.require(given, requirements=["C", "W"])).to(self.device)
+        return torch.from_numpy(np.require(given, requirements=["C", "W"])).to(self.device, non_blocking=True)
 
 
-def load_program(folder: Path, manifest: Manifest, device: str = "cpu") -> Program:
+def load_program(
+    folder: Path, manifest: Manifest, device: str = "cpu", precision: Precision = "float32"
+) -> Program:
     """Loads `model.pt2` of a verified bundle and runs its golden rows at batch 1, 2 and max.
 
     Args:
         device: `cpu` or `cuda:N`.
+        precision: of what may be computed in it, where the golden rows stay within the manifest's tolerance.
 
     Raises:
         BundleError: another file than the manifest's, an archive that is refused, a program of a newer torch, one
@@ -82,12 +98,14 @@ def load_program(folder: Path, manifest: Manifest, device: str = "cpu") -> Progr
         raise BundleError(f"{MODEL_FILE} cannot be read: {error}") from None
     if (found := hashlib.sha256(data).hexdigest()) != manifest.files[MODEL_FILE]:
         raise BundleError(f"{MODEL_FILE} has sha256 {found}, the manifest says {manifest.files[MODEL_FILE]}")
-    program = open_program(data, manifest, device)
-    check_golden(program, manifest)
+    program = open_program(data, manifest, device, precision)
+    check_golden(program, manifest, load_transform(folder, manifest))
     return program
 
 
-def open_program(data: bytes, manifest: Manifest, device: str = "cpu") -> Program:
+def open_program(
+    data: bytes, manifest: Manifest, device: str = "cpu", precision: Precision = "float32"
+) -> Program:
     """As `load_program`, of an archive's bytes and without golden rows: for the builder, which has none yet."""
     _check_torch_version(manifest.torch_version)
     try:
@@ -105,28 +123,27 @@ def open_program(data: bytes, manifest: Manifest, device: str = "cpu") -> Progra
             module = exported.module(check_guards=False)
         except Exception as error:  # whatever a foreign file makes torch raise, the bundle is bad
             raise BundleError(f"{MODEL_FILE} does not load: {type(error).__name__}: {error}") from error
-    return Program(module, manifest, target)
+    return Program(module, manifest, target, precision)
 
 
-def check_golden(program: Program, manifest: Manifest) -> None:
-    """Runs the golden rows one by one, in pairs, and repeated up to the maximum batch.
+def check_golden(program: Program, manifest: Manifest, transform: FeatureTransform) -> None:
+    """Runs the golden rows one by one, in pairs, and repeated up to the maximum batch; text at each length too.
 
     Raises:
         BundleError: there are none, a record is refused, or an output is out of tolerance.
     """
     if not manifest.golden:
         raise BundleError("the manifest has no golden row to check the program by")
-    done = FeatureTransform(manifest).records([row.record for row in manifest.golden])
+    done = transform.records([row.record for row in manifest.golden])
     for problem in done.problems:
         raise BundleError(f"golden row {problem.row}: {problem.feature} {problem.reason}")
     expected = np.array([row.outputs for row in manifest.golden], dtype=np.float32)
     for places in _golden_batches(len(expected), manifest.max_batch_rows):
-        batch = {name: tensor[places] for name, tensor in done.tensors.items()}
-        try:
-            found = calibrate(manifest.output, program(batch))
-        except (ValueError, RuntimeError) as error:
-            raise BundleError(f"the golden rows fail at batch {len(places)}: {error}") from error
-        _compare_golden(manifest, places, found, expected[places])
+        _check_batch(program, manifest, expected, places, done.take(places))
+    few = np.arange(min(len(expected), manifest.max_batch_rows))
+    for lengths in done.paddings():
+        if all(length >= done.texts[name].length_for(few) for name, length in lengths.items()):
+            _check_batch(program, manifest, expected, few, done.take(few, lengths))
 
 
 def set_threads(threads: int) -> None:
@@ -147,14 +164,30 @@ def _golden_batches(golden: int, maximum: int) -> Iterator[npt.NDArray[np.int64]
         yield np.arange(maximum) % golden
 
 
+def _check_batch(
+    program: Program,
+    manifest: Manifest,
+    expected: Float32Array,
+    places: npt.NDArray[np.int64],
+    batch: Mapping[str, Tensor],
+) -> None:
+    padded = {batch[tensor.name].shape[1] for tensor in manifest.inputs if tensor.part is not None}
+    where = f"at batch {len(places)}" + (f", text padded to {' and '.join(map(str, padded))}" if padded else "")
+    try:
+        found = calibrate(manifest.output, program(batch))
+    except (ValueError, RuntimeError, IndexError) as error:
+        raise BundleError(f"the golden rows fail {where}: {error}") from error
+    _compare_golden(manifest, places, found, expected[places], where)
+
+
 def _compare_golden(
-    manifest: Manifest, places: npt.NDArray[np.int64], found: Float32Array, expected: Float32Array
+    manifest: Manifest, places: npt.NDArray[np.int64], found: Float32Array, expected: Float32Array, where: str
 ) -> None:
     allowed = manifest.tolerance.absolute + manifest.tolerance.relative * np.abs(expected)
     bad = ~(np.abs(found - expected) <= allowed)  # also where it is NaN
     for row, column in np.argwhere(bad):
         raise BundleError(
-            f"golden row {places[row]} at batch {len(places)}: {manifest.output_names[column]} is "
+            f"golden row {places[row]} {where}: {manifest.output_names[column]} is "
             f"{found[row, column]:.7g}, the manifest says {expected[row, column]:.7g}"
         )
 

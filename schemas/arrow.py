@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from schemas.manifest import CategoryFeature, Feature
+from schemas.manifest import CategoryFeature, Feature, TextFeature
 
 REQUEST_LOG_VERSION = 1
 
@@ -87,13 +87,16 @@ REQUEST_LOG = pa.schema(
 
 
 def features_schema(features: Iterable[Feature]) -> pa.Schema:
-    """entity, as_of and a column for each feature: float32 numbers (Spark's float), text categories."""
+    """entity, as_of and a column for each feature: float32 numbers (Spark's float), or text."""
     return pa.schema(
         [
             pa.field("entity", pa.string(), nullable=False),
             pa.field("as_of", _TIME, nullable=False),
             *(
-                pa.field(feature.name, pa.string() if isinstance(feature, CategoryFeature) else pa.float32())
+                pa.field(
+                    feature.name,
+                    pa.string() if isinstance(feature, CategoryFeature | TextFeature) else pa.float32(),
+                )
                 for feature in features
             ),
         ]

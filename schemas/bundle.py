@@ -5,6 +5,7 @@ is copied, and appears there whole or not at all. Loading the program itself is 
 """
 
 import hashlib
+import io
 import re
 import shutil
 import tempfile
@@ -16,7 +17,9 @@ from typing import BinaryIO
 import fsspec
 from pydantic import ValidationError
 
-from schemas.manifest import MANIFEST_FILE, Manifest, bundle_digest
+from schemas.features import FeatureTransform
+from schemas.manifest import MANIFEST_FILE, TOKENIZER_FILE, Manifest, bundle_digest
+from schemas.text import MAX_TOKENIZER_BYTES, TokenizerError
 
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -50,8 +53,7 @@ def fetch_bundle(url: str, digest: str, cache: Path, allowed: Sequence[str]) -> 
     Raises:
         BundleError: the address is not allowed, or a file is missing, unreadable or not what it should be.
     """
-    if not is_allowed(url, allowed):
-        raise BundleError(f"{url} is under none of the allowed bundle addresses: {', '.join(allowed) or 'none'}")
+    _check_allowed(url, allowed)
     kept = cache / digest
     if re.fullmatch(r"[0-9a-f]{64}", digest) is None:
         raise BundleError(f"{digest[:80]!r} is no sha256 digest")
@@ -81,9 +83,34 @@ def fetch_manifest(url: str, digest: str, allowed: Sequence[str]) -> tuple[Manif
     Raises:
         BundleError: as `fetch_bundle`.
     """
-    if not is_allowed(url, allowed):
-        raise BundleError(f"{url} is under none of the allowed bundle addresses: {', '.join(allowed) or 'none'}")
+    _check_allowed(url, allowed)
     return _read_manifest(url.rstrip("/"), digest)
+
+
+def fetch_tokenizer(url: str, manifest: Manifest, allowed: Sequence[str]) -> bytes | None:
+    """`tokenizer.json` of the bundle at `url`, or None where no feature is text.
+
+    Raises:
+        BundleError: as `fetch_bundle`.
+    """
+    if not manifest.text_features:
+        return None
+    _check_allowed(url, allowed)
+    return _read_tokenizer(url.rstrip("/"), manifest)
+
+
+def load_transform(folder: Path, manifest: Manifest) -> FeatureTransform:
+    """The transform of a local bundle. Raises BundleError, as `make_transform` too."""
+    raw = _read_tokenizer(str(folder), manifest) if manifest.text_features else None
+    return make_transform(manifest, raw)
+
+
+def make_transform(manifest: Manifest, tokenizer: bytes | None) -> FeatureTransform:
+    """Raises BundleError where the tokenizer may not be used."""
+    try:
+        return FeatureTransform(manifest, tokenizer)
+    except TokenizerError as error:
+        raise BundleError(f"{TOKENIZER_FILE} is refused: {error}") from None
 
 
 def is_allowed(url: str, allowed: Sequence[str]) -> bool:
@@ -93,6 +120,11 @@ def is_allowed(url: str, allowed: Sequence[str]) -> bool:
         return False
     place = _canonical(url)
     return any(place == root or place.startswith(f"{root}/") for root in map(_canonical, allowed))
+
+
+def _check_allowed(url: str, allowed: Sequence[str]) -> None:
+    if not is_allowed(url, allowed):
+        raise BundleError(f"{url} is under none of the allowed bundle addresses: {', '.join(allowed) or 'none'}")
 
 
 def _canonical(url: str) -> str:
@@ -142,13 +174,23 @@ def _read_manifest(url: str, digest: str | None) -> tuple[Manifest, bytes]:
     return manifest, raw
 
 
+def _read_tokenizer(url: str, manifest: Manifest) -> bytes:
+    target = io.BytesIO()
+    _check(TOKENIZER_FILE, _copy(f"{url}/{TOKENIZER_FILE}", target), manifest.files[TOKENIZER_FILE])
+    return target.getvalue()
+
+
 def _copy(source: str, target: BinaryIO | None) -> str:
     """Reads `source` once, into `target` where one is given; returns its sha256."""
     name = source.rpartition("/")[2]
+    # A tokenizer is read into memory whole by everyone; models are as large as they are.
+    left = MAX_TOKENIZER_BYTES if name == TOKENIZER_FILE else None
     found = hashlib.sha256()
     try:
         with fsspec.open(source, "rb") as file:
             while chunk := file.read(_CHUNK):
+                if left is not None and (left := left - len(chunk)) < 0:
+                    raise BundleError(f"{name} is over {MAX_TOKENIZER_BYTES >> 20} MiB")
                 found.update(chunk)
                 if target is not None:
                     target.write(chunk)

@@ -5,12 +5,15 @@ A device takes T(b) = tau0 + alpha * b milliseconds for a batch of b rows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from itertools import pairwise
+from math import ceil, log2
 
 import numpy as np
 
 # Above it the queue grows much faster than the traffic, and a replica's loss cannot be absorbed.
 TARGET_UTILISATION = 0.6
+# Larger batches that gain less throughput than this for each doubling mostly cost latency.
+LEAST_GAIN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,49 @@ def fit_batch_time(rows: Sequence[int], batch_ms: Sequence[float]) -> BatchTime:
     if tau0 < 0:
         return BatchTime(0.0, float(np.mean(times / np.asarray(rows, dtype=np.float64))))
     return BatchTime(float(tau0), float(alpha))
+
+
+def relative_errors(time: BatchTime, rows: Sequence[int], batch_ms: Sequence[float]) -> list[float]:
+    """(fitted - measured) / measured at each measured batch; 0.05 is a fit that says 5 % too much."""
+    return [time.batch_ms(b) / ms - 1 for b, ms in zip(rows, batch_ms, strict=True)]
+
+
+def doubling_gains(rows: Sequence[int], batch_ms: Sequence[float]) -> list[float | None]:
+    """What doubling each measured batch gains in throughput b / T(b), as a share; None for the largest.
+
+    The batch of b rows is compared with the largest measured one of at most 2 b rows, or else with the next
+    larger. Where that is not 2 b, the gain is scaled to a doubling as if throughput were a power of b in
+    between, so that sizes measured closely together do not look flat.
+
+    Args:
+        rows, batch_ms: measured batches, rows ascending and distinct.
+
+    Raises:
+        ValueError: rows that do not ascend, or a time that is not positive.
+    """
+    if len(rows) != len(batch_ms) or min(batch_ms, default=1.0) <= 0 or min(rows, default=1) < 1:
+        raise ValueError("gains need measured batches of at least one row and of positive time")
+    if any(later <= earlier for earlier, later in pairwise(rows)):
+        raise ValueError("gains need batch sizes that ascend")
+    rates = [b / ms for b, ms in zip(rows, batch_ms, strict=True)]
+    gains: list[float | None] = []
+    for place, b in enumerate(rows[:-1]):
+        within = sum(other <= 2 * b for other in rows) - 1
+        other = max(place + 1, within)
+        gains.append(float((rates[other] / rates[place]) ** (1 / log2(rows[other] / b)) - 1))
+    return [*gains, None] if rows else []
+
+
+def knee_rows(rows: Sequence[int], batch_ms: Sequence[float], least_gain: float = LEAST_GAIN) -> int | None:
+    """The smallest measured batch whose doubling gains less than `least_gain` throughput (`doubling_gains`).
+
+    None where each measured doubling gains at least that: throughput still grows at the largest batch.
+
+    Raises:
+        ValueError: as `doubling_gains`.
+    """
+    gains = zip(rows, doubling_gains(rows, batch_ms), strict=True)
+    return next((b for b, gain in gains if gain is not None and gain < least_gain), None)
 
 
 def steady_batch_rows(time: BatchTime, rate_per_s: float, max_batch_rows: int) -> int:

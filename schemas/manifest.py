@@ -1,16 +1,16 @@
 """The manifest of a model bundle: what a version is, what it takes, what it gives, and how it is checked.
 
-Owns the document only. What turns records into tensors is `features.py`, raw outputs into answers
-`outputs.py`; loading and verifying the archive belongs to whoever runs the model.
+Owns the document only; its features and inputs are `feature_kinds.py`'s. What turns records into tensors is
+`features.py`, raw outputs into answers `outputs.py`; loading and verifying the archive belongs to whoever runs the
+model.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     NonNegativeInt,
@@ -19,6 +19,13 @@ from pydantic import (
 )
 
 from schemas.codec import CODEC_VERSION
+from schemas.feature_kinds import BucketFeature as BucketFeature
+from schemas.feature_kinds import CategoryFeature as CategoryFeature
+from schemas.feature_kinds import Document, with_parts
+from schemas.feature_kinds import Feature as Feature
+from schemas.feature_kinds import InputTensor as InputTensor
+from schemas.feature_kinds import NumberFeature as NumberFeature
+from schemas.feature_kinds import TextFeature as TextFeature
 from schemas.names import check_name
 
 MANIFEST_FILE = "manifest.json"
@@ -26,6 +33,8 @@ MODEL_FILE = "model.pt2"
 BASELINE_FILE = "baseline.parquet"
 LICENCE_FILE = "LICENSE"
 REQUIRED_FILES = (MODEL_FILE, BASELINE_FILE, LICENCE_FILE)
+# Required too where a feature is text.
+TOKENIZER_FILE = "tokenizer.json"
 
 ModelName = Annotated[str, AfterValidator(lambda text: check_name(text, "model"))]
 VersionName = Annotated[str, AfterValidator(lambda text: check_name(text, "version"))]
@@ -33,75 +42,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RecordValue = bool | int | float | str | None
 
 
-class _Document(BaseModel):
-    """Frozen, and strict about names: a misspelt field is an error, not a default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
-
-
-class NumberFeature(_Document):
-    """A number. Canonicalised to float32 first, then `(log1p(x) or x) * scale + shift`.
-
-    `missing` stands in for null or absence, before the transform; without it the feature is required.
-    """
-
-    type: Literal["number"] = "number"
-    name: str
-    log1p: bool = False
-    scale: FiniteFloat = 1.0
-    shift: FiniteFloat = 0.0
-    minimum: FiniteFloat | None = None
-    maximum: FiniteFloat | None = None
-    missing: FiniteFloat | None = None
-
-
-class BucketFeature(_Document):
-    """A number whose place among ascending `edges` is the category: edges[i-1] <= x < edges[i] gives i."""
-
-    type: Literal["bucket"] = "bucket"
-    name: str
-    edges: tuple[FiniteFloat, ...]
-    missing: FiniteFloat | None = None
-
-    @model_validator(mode="after")
-    def _edges_ascend(self) -> Self:
-        if not self.edges or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise ValueError("edges must be at least one number, ascending")
-        return self
-
-
-class CategoryFeature(_Document):
-    """A text value of a vocabulary: `vocabulary[i]` gives i + 1, anything else 0, or an error where `closed`."""
-
-    type: Literal["category"] = "category"
-    name: str
-    vocabulary: tuple[str, ...]
-    closed: bool = False
-    missing: str | None = None
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        if len(set(self.vocabulary)) != len(self.vocabulary):
-            raise ValueError(f"the vocabulary of {self.name} names a value twice")
-        return self
-
-
-Feature = Annotated[NumberFeature | BucketFeature | CategoryFeature, Field(discriminator="type")]
-
-
-class InputTensor(_Document):
-    """One input of the model's forward, (rows, *shape). Its columns are `features`, in this order."""
-
-    name: str
-    dtype: Literal["float32", "int64"]
-    features: tuple[str, ...]
-
-    @property
-    def width(self) -> int:
-        return len(self.features)
-
-
-class Calibration(_Document):
+class Calibration(Document):
     """Raw model output to stored output: sigmoid or nothing, of `scale * x + shift`, then clipped."""
 
     kind: Literal["linear", "sigmoid"] = "linear"
@@ -111,7 +52,7 @@ class Calibration(_Document):
     maximum: FiniteFloat | None = None
 
 
-class Output(_Document):
+class Output(Document):
     """One column of the model's output; `decimals` is how it is written in an answer."""
 
     name: str
@@ -119,7 +60,7 @@ class Output(_Document):
     decimals: NonNegativeInt = 6
 
 
-class ThresholdLabel(_Document):
+class ThresholdLabel(Document):
     """Two labels and a threshold over one probability; confidence is the probability of the label given."""
 
     kind: Literal["threshold"] = "threshold"
@@ -129,7 +70,7 @@ class ThresholdLabel(_Document):
     below: str
 
 
-class ArgmaxLabel(_Document):
+class ArgmaxLabel(Document):
     """The label of the largest of several outputs, the first of equals; confidence is that output."""
 
     kind: Literal["argmax"] = "argmax"
@@ -146,7 +87,7 @@ class ArgmaxLabel(_Document):
 Label = Annotated[ThresholdLabel | ArgmaxLabel, Field(discriminator="kind")]
 
 
-class Rule(_Document):
+class Rule(Document):
     """A business rule: where the output compares so, the answer's label is this one. The last that holds wins."""
 
     output: str
@@ -155,7 +96,7 @@ class Rule(_Document):
     label: str
 
 
-class OutputSpecification(_Document):
+class OutputSpecification(Document):
     """Everything between raw outputs and the answer. `default` is the degraded answer's stored outputs."""
 
     outputs: tuple[Output, ...]
@@ -180,7 +121,7 @@ class OutputSpecification(_Document):
         return self
 
 
-class Freshness(_Document):
+class Freshness(Document):
     """How old an answer may be, and what to say when there is no fresh one: tried in order, then an error."""
 
     max_age_s: PositiveInt | None = None
@@ -189,19 +130,19 @@ class Freshness(_Document):
     when_unavailable: tuple[Literal["stale", "default"], ...] = ()
 
 
-class GoldenRow(_Document):
+class GoldenRow(Document):
     """A raw record and the stored outputs, (K,), it must give."""
 
     record: dict[str, RecordValue]
     outputs: tuple[FiniteFloat, ...]
 
 
-class Tolerance(_Document):
+class Tolerance(Document):
     absolute: Annotated[float, Field(ge=0)] = 1e-4
     relative: Annotated[float, Field(ge=0)] = 1e-4
 
 
-class Manifest(_Document):
+class Manifest(Document):
     """`manifest.json`. Digest of a bundle: sha256 of this file's bytes, which hold the sha256 of every other."""
 
     format: Literal[1] = 1
@@ -218,7 +159,7 @@ class Manifest(_Document):
     freshness: Freshness = Freshness()
     golden: tuple[GoldenRow, ...]
     tolerance: Tolerance = Tolerance()
-    metrics: dict[str, FiniteFloat] = {}
+    metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _codec_is_known(self) -> Self:
@@ -228,17 +169,13 @@ class Manifest(_Document):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        kinds = {feature.name: feature.type for feature in self.features}
-        if len(kinds) != len(self.features):
+        features = {feature.name: feature for feature in self.features}
+        if len(features) != len(self.features):
             raise ValueError("two features share a name")
-        used = [name for tensor in self.inputs for name in tensor.features]
-        if sorted(used) != sorted(kinds):
-            raise ValueError(f"inputs must use each feature once: {sorted(set(used) ^ set(kinds))}")
-        for tensor in self.inputs:
-            wanted = {"number"} if tensor.dtype == "float32" else {"bucket", "category"}
-            if wrong := [name for name in tensor.features if kinds[name] not in wanted]:
-                raise ValueError(f"input {tensor.name} is {tensor.dtype}, which {wrong} cannot give")
-        if missing := [name for name in REQUIRED_FILES if name not in self.files]:
+        # Frozen for those who read it; here it is still being made.
+        self.__dict__["inputs"] = with_parts(self.inputs, features)
+        required = (*REQUIRED_FILES, *((TOKENIZER_FILE,) if self.text_features else ()))
+        if missing := [name for name in required if name not in self.files]:
             raise ValueError(f"files lack {missing}")
         if any(len(row.outputs) != len(self.output.outputs) for row in self.golden):
             raise ValueError("a golden row has another number of outputs than the specification")
@@ -247,6 +184,11 @@ class Manifest(_Document):
     @property
     def feature_names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
+
+    @property
+    def text_features(self) -> Mapping[str, TextFeature]:
+        """By name."""
+        return {feature.name: feature for feature in self.features if isinstance(feature, TextFeature)}
 
     @property
     def output_names(self) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 The one implementation for precomputed and live results. numpy only; the specification is in `manifest.py`.
 """
 
+import operator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +14,11 @@ from schemas.manifest import ArgmaxLabel, OutputSpecification, ThresholdLabel
 
 Float32Array = npt.NDArray[np.float32]
 
-_COMPARE = {
-    ">=": lambda a, b: a >= b,
-    "<": lambda a, b: a < b,
-    ">": lambda a, b: a > b,
-    "<=": lambda a, b: a <= b,
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
 }
 
 
@@ -59,9 +61,20 @@ class AnswerMaker:
     """Compiled from an output specification once; pure."""
 
     def __init__(self, specification: OutputSpecification) -> None:
-        self._specification = specification
+        place_of = {output.name: place for place, output in enumerate(specification.outputs)}
+        self._label_rule = specification.label
+        # In float32, as stored: 0.1 of a manifest then equals 0.1 of a model.
+        self._rules = [
+            (_COMPARE[rule.compare], place_of[rule.output], float(np.float32(rule.value)), rule.label)
+            for rule in specification.rules
+        ]
+        self._threshold = (
+            float(np.float32(specification.label.threshold))
+            if isinstance(specification.label, ThresholdLabel)
+            else 0.0
+        )
         self._columns = [(output.name, output.decimals) for output in specification.outputs]
-        self._place = {output.name: place for place, output in enumerate(specification.outputs)}
+        self._place = place_of
         self.default: Float32Array | None = (
             None if specification.default is None else np.array(specification.default, dtype=np.float32)
         )
@@ -71,17 +84,16 @@ class AnswerMaker:
         values: list[float] = outputs.tolist()
         named = {name: round(values[i], decimals) for i, (name, decimals) in enumerate(self._columns)}
         label, confidence = self._label(values)
-        for rule in self._specification.rules:
-            # In float32, as stored: 0.1 of a manifest then equals 0.1 of a model.
-            if _COMPARE[rule.compare](values[self._place[rule.output]], float(np.float32(rule.value))):
-                label = rule.label
+        for compare, place, value, said in self._rules:
+            if compare(values[place], value):
+                label = said
         return Answer(named, label, confidence)
 
     def _label(self, values: list[float]) -> tuple[str | None, float | None]:
-        label = self._specification.label
+        label = self._label_rule
         if isinstance(label, ThresholdLabel):
             value = values[self._place[label.output]]
-            if value >= float(np.float32(label.threshold)):
+            if value >= self._threshold:
                 return label.at_or_above, round(value, 6)
             return label.below, round(1.0 - value, 6)
         if isinstance(label, ArgmaxLabel):

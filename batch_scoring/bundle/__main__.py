@@ -10,7 +10,7 @@ from rich.table import Table
 
 from runtime.program import load_program
 from schemas.bundle import Bundle, BundleError, read_folder
-from schemas.manifest import BucketFeature, CategoryFeature, Feature, Output
+from schemas.manifest import BucketFeature, CategoryFeature, Feature, Output, TextFeature
 
 _SHOWN_VALUES = 6
 
@@ -72,6 +72,8 @@ def _allowed(feature: Feature) -> str:
         return (
             shown + (f" and {more} more" if more > 0 else "") + ("" if feature.closed else ", or any other text")
         )
+    if isinstance(feature, TextFeature):
+        return f"any text, of which {feature.max_tokens} tokens and {feature.max_characters} characters are read"
     if isinstance(feature, BucketFeature):
         return f"any number, in {len(feature.edges) + 1} buckets"
     low = "" if feature.minimum is None else f">= {feature.minimum:g}"

@@ -1,8 +1,8 @@
 """The training distributions of a bundle's inputs and outputs, which drift is measured against.
 
 One row of `baseline.parquet` a column (`schemas.arrow.BASELINE`). Numbers have counts between edges that are
-quantiles of the data: equal shares where values are many, fewer bins where they are tied. Text has counts by
-value.
+quantiles of the data: equal shares where values are many, fewer bins where they are tied. Categories have counts
+by value; text has its numbers of tokens, counted as numbers are.
 """
 
 from collections import Counter
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.arrow import BASELINE
-from schemas.features import Column, canonical_number
-from schemas.manifest import CategoryFeature, Manifest
+from schemas.features import Column, Transformed, canonical_number
+from schemas.manifest import CategoryFeature, Feature, Manifest, TextFeature
 
 _BINS = 20
 _MAX_VALUES = 1000
@@ -24,21 +24,33 @@ _MAX_VALUES = 1000
 Float32Array = npt.NDArray[np.float32]
 
 
-def write_baseline(path: Path, manifest: Manifest, columns: Mapping[str, Column], outputs: Float32Array) -> None:
+def write_baseline(
+    path: Path, manifest: Manifest, columns: Mapping[str, Column], done: Transformed, outputs: Float32Array
+) -> None:
     """Writes the distributions of n rows.
 
     Args:
         columns: raw values by feature.
+        done: the same, transformed.
         outputs: (n, K) stored outputs.
     """
-    rows = [
-        _category(feature.name, columns[feature.name])
-        if isinstance(feature, CategoryFeature)
-        else _number("input", feature.name, _floats(columns[feature.name]))
-        for feature in manifest.features
-    ]
+    rows = [_input(feature, columns[feature.name], done) for feature in manifest.features]
     rows += [_number("output", name, outputs[:, place]) for place, name in enumerate(manifest.output_names)]
     pq.write_table(pa.Table.from_pylist(rows, schema=BASELINE), path)
+
+
+def _input(feature: Feature, column: Column, done: Transformed) -> dict[str, object]:
+    if isinstance(feature, CategoryFeature):
+        return _category(feature.name, column)
+    if isinstance(feature, TextFeature):
+        counts = np.array(
+            [
+                np.nan if value is None else count
+                for value, count in zip(column, done.texts[feature.name].counts, strict=True)
+            ]
+        )
+        return {**_number("input", feature.name, counts), "type": "text"}
+    return _number("input", feature.name, _floats(column))
 
 
 def _number(side: str, name: str, values: npt.NDArray[np.floating]) -> dict[str, object]:

@@ -5,27 +5,25 @@ the module: what is checked later is then what was promised.
 """
 
 import hashlib
-import io
-import logging
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from batch_scoring.bundle.baseline import write_baseline
+from batch_scoring.bundle.export import export_program
 from batch_scoring.bundle.specification import Specification
 from runtime.program import Float32Array, Program, load_program, open_program
-from schemas.archive import ArchiveError, inspect_archive
-from schemas.bundle import Bundle, BundleError, read_folder
-from schemas.features import Column, FeatureTransform, Transformed, canonical_number
+from schemas.bundle import Bundle, BundleError, make_transform, read_folder
+from schemas.features import Column, Transformed, canonical_number
 from schemas.manifest import (
     BASELINE_FILE,
     LICENCE_FILE,
     MANIFEST_FILE,
     MODEL_FILE,
+    TOKENIZER_FILE,
     GoldenRow,
     Manifest,
     RecordValue,
@@ -33,8 +31,6 @@ from schemas.manifest import (
 from schemas.outputs import calibrate, finite_rows
 
 _GOLDEN_ROWS = 16
-# Exported at batch 3: torch would specialise on 0 and 1, and 2 is too easily some other dimension's size.
-_EXPORT_ROWS = 3
 
 
 def build_bundle(
@@ -49,7 +45,8 @@ def build_bundle(
     """Writes a bundle to `folder`, whole or not at all.
 
     Args:
-        module: forward takes the specification's inputs in order, (n, width) each, and returns (n, K) float32.
+        module: forward takes the specification's inputs in order, (n, width) each, or (n, L) where it is text, and
+            returns (n, K) float32. What it gives of a text may not depend on how far that is padded.
         columns: raw data, one column of equal length a feature; baseline and golden rows are taken from it.
         licence: text of the LICENSE file.
         replace: whether a bundle that lies there already may be replaced.
@@ -61,9 +58,11 @@ def build_bundle(
     if folder.exists() and not replace:
         raise BundleError(f"{folder} exists: a version is immutable, so a change is a new version")
     draft = specification.draft()
-    data = _export(module, draft)
+    tokenizer = specification.tokenizer_json
+    transform = make_transform(draft, tokenizer)
+    data = export_program(module, draft)
     program = open_program(data, draft)
-    done = FeatureTransform(draft).columns(columns, _rows(columns))
+    done = transform.columns(columns, _rows(columns))
     outputs = _outputs(program, draft, done)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=folder.parent) as scratch:
@@ -71,7 +70,9 @@ def build_bundle(
         made.mkdir()
         (made / MODEL_FILE).write_bytes(data)
         (made / LICENCE_FILE).write_text(licence, encoding="utf-8")
-        write_baseline(made / BASELINE_FILE, draft, columns, outputs)
+        if tokenizer is not None:
+            (made / TOKENIZER_FILE).write_bytes(tokenizer)
+        write_baseline(made / BASELINE_FILE, draft, columns, done, outputs)
         files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in made.iterdir()}
         manifest = specification.manifest(files, _golden(draft, columns, done, outputs))
         (made / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -80,47 +81,30 @@ def build_bundle(
     return read_folder(folder)
 
 
-def _export(module: torch.nn.Module, manifest: Manifest) -> bytes:
-    """The archive's bytes, in the form in which `schemas.archive` would pass them on."""
-    module.eval()
-    rows = torch.export.Dim("rows", min=1, max=manifest.max_batch_rows)
-    inputs = tuple(
-        torch.zeros(_EXPORT_ROWS, tensor.width, dtype=getattr(torch, tensor.dtype)) for tensor in manifest.inputs
-    )
-    buffer = io.BytesIO()
-    try:
-        with _quiet_torch():
-            exported = torch.export.export(module, inputs, dynamic_shapes=tuple({0: rows} for _ in inputs))
-            torch.export.save(exported, buffer)
-        return inspect_archive(buffer.getvalue()).to_bytes()
-    except ArchiveError as error:
-        raise BundleError(f"the model uses what a bundle may not hold: {error}") from None
-    except Exception as error:  # the user's module may raise anything while it is traced
-        raise BundleError(f"the model does not export: {type(error).__name__}: {error}") from error
-
-
 def _outputs(program: Program, manifest: Manifest, done: Transformed) -> Float32Array:
     """(n, K) stored outputs of all rows."""
-    rows = len(next(iter(done.tensors.values())))
-    parts = []
-    for start in range(0, rows, manifest.max_batch_rows):
-        batch = {name: tensor[start : start + manifest.max_batch_rows] for name, tensor in done.tensors.items()}
-        try:
-            parts.append(calibrate(manifest.output, program(batch)))
-        except (ValueError, RuntimeError) as error:
-            raise BundleError(f"the exported model fails on the data: {error}") from error
-    if not parts:
+    if done.rows == 0:
         raise BundleError("the data set has no rows")
-    return np.concatenate(parts)
+    out = np.empty((done.rows, len(manifest.output.outputs)), dtype=np.float32)
+    for group in done.groups():
+        for start in range(0, len(group), manifest.max_batch_rows):
+            rows = group[start : start + manifest.max_batch_rows]
+            try:
+                out[rows] = calibrate(manifest.output, program(done.take(rows)))
+            except (ValueError, RuntimeError, IndexError) as error:
+                raise BundleError(f"the exported model fails on the data: {error}") from error
+    return out
 
 
 def _golden(
     manifest: Manifest, columns: Mapping[str, Column], done: Transformed, outputs: Float32Array
 ) -> tuple[GoldenRow, ...]:
-    """Rows evenly spread over the data, of those that every program must be able to answer."""
+    """Rows evenly spread over the data, by length where it is text, of those that a program must answer."""
     usable = finite_rows(outputs)
     usable[list(done.bad_rows)] = False
     places = np.flatnonzero(usable)
+    for tokens in done.texts.values():
+        places = places[np.argsort(tokens.counts[places], kind="stable")]
     if len(places) < 2:
         raise BundleError(f"{len(places)} rows of the data give finite outputs; golden rows need two")
     chosen = places[np.unique(np.linspace(0, len(places) - 1, _GOLDEN_ROWS).astype(int))]
@@ -153,15 +137,3 @@ def _put(made: Path, folder: Path) -> None:
     if folder.exists():
         folder.rename(made.parent / "old")
     made.rename(folder)
-
-
-@contextmanager
-def _quiet_torch() -> Iterator[None]:
-    """torch logs each export's internals as warnings; a failure is raised anyway."""
-    logger = logging.getLogger("torch")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

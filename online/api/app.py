@@ -38,7 +38,7 @@ class Api(FastAPI):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and (target := target_of(scope["raw_path"])) is not None:
-            await self.service.predictions.serve(target, scope, receive, send)
+            await self.service.predictions.serve(target, scope, receive)
         else:
             await super().__call__(scope, receive, send)
 

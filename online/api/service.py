@@ -20,6 +20,7 @@ from online.api.answering.l1 import L1
 from online.api.answering.snapshot import SnapshotStore
 from online.api.answering.write_back import WriteBack
 from online.api.http.predictions import Predictions
+from online.api.live.contract import Live
 from online.api.live.tier import LiveTier
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.link import RedisLink
@@ -34,6 +35,9 @@ from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
 
 log = logging.getLogger(__name__)
+
+# Objects of a request die with it; looking for cycles each 700 of them costs more than it finds.
+_GC_THRESHOLDS = (20_000, 20, 20)
 
 # Writes and polls are on a link of their own, whose replies nobody waits for with an answer in hand.
 _BACKGROUND_BUDGET_S = 1.0
@@ -52,7 +56,7 @@ class Service:
         self.link = RedisLink(address, settings.lookup_budget_ms / 1000, connect_s)
         self.background = RedisLink(address, _BACKGROUND_BUDGET_S, connect_s)
         self.clock = RedisClock(self.background)
-        self.live = LiveTier(settings.nodes)
+        self.live = self._live_tier()
         self.snapshots = SnapshotStore(settings.state_dir / "snapshots", settings.snapshot_max_bytes)
         manifests = ManifestStore(settings.state_dir / "manifests", settings.allowed_bundle_urls)
         self.routes = RoutesFollower(
@@ -75,7 +79,7 @@ class Service:
             self.metrics.fold,
         )
         flying = Flying(self.features, self.live, self.write_back, self.clock, self.routes.views.get)
-        answerer = Answerer(self.link, self.l1, self.clock, self.flights, flying)
+        answerer = Answerer(self.link, self.l1, self.clock, self.flights, flying, settings.input_cache)
         self.predictions = Predictions(
             settings, self.routes.views, answerer, self.clock, self.buffer, self.features.from_snapshot
         )
@@ -99,6 +103,7 @@ class Service:
             # What was made until now stays: collections, which stop every request, need not look at it again.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(*_GC_THRESHOLDS)
             self._stack = stack.pop_all()
         return self
 
@@ -107,6 +112,17 @@ class Service:
 
     def _on_view(self, view: ModelView) -> None:
         self.snapshots.want(view.document.model, view.features)
+
+    def _live_tier(self) -> Live:
+        settings = self.settings
+        if not settings.foreign_urls:
+            return LiveTier(settings.nodes)
+        # Here, because it loads an HTTP client, which our own tier does not need.
+        from online.api.live.foreign.tier import ForeignTier
+
+        return ForeignTier(
+            settings.foreign_urls, settings.foreign_models, settings.foreign_concurrency, lambda: self.routes.views
+        )
 
     async def _warm_up(self) -> None:
         """Until it knows routes, features and a replica, or that takes too long: then it serves what it has."""

@@ -1,5 +1,6 @@
 """Settings of the API: `API_*`. Built once in `main()` and passed down; the workers get the same object."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -11,13 +12,16 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    field_validator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from online.api.live.foreign.naming import ForeignModel
 from schemas.names import check_name
 
 _MIB = 1 << 20
+_BASE_URL = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?\Z")
 
 
 def _checked_model(name: str) -> str:
@@ -42,6 +46,19 @@ class ApiSettings(BaseSettings):
         ("127.0.0.1:8100",),
         description="Wire directories of inference nodes: host:port, of which every address is used, or a path.",
     )
+    foreign_urls: tuple[str, ...] = Field(
+        (),
+        description="Base URLs (`http://host:port`) of servers that speak the Open Inference Protocol, such as "
+        "Triton or MLServer, to use instead of `API_NODES`.",
+    )
+    foreign_models: dict[str, ForeignModel] = Field(
+        {},
+        description="How models are called there, where not as here: JSON, by model, of `model`, `version` "
+        "(theirs, or a map from ours), `inputs` (theirs by ours) and `outputs` (theirs, in our order).",
+    )
+    foreign_concurrency: PositiveInt = Field(
+        64, description="Requests that such a server is given at a time; more wait until their deadline."
+    )
     data_url: str = Field(
         ".hotset/data", description="Data root that gets the request log: a folder or fsspec URL."
     )
@@ -64,6 +81,9 @@ class ApiSettings(BaseSettings):
     )
     snapshot_max_bytes: NonNegativeInt = Field(
         2048 * _MIB, description="Largest feature snapshot that is kept for a life without Redis; 0: none."
+    )
+    input_cache: bool = Field(
+        True, description="Whether results of features that callers bring are kept, for who brings the same."
     )
     max_write_backs: PositiveInt = Field(
         10_000, description="Live results that may wait to be written to Redis; more are dropped and counted."
@@ -90,6 +110,22 @@ class ApiSettings(BaseSettings):
     def _models_differ(self) -> Self:
         if len(set(self.models)) != len(self.models):
             raise ValueError("models: a name is given twice")
+        return self
+
+    @field_validator("foreign_urls")
+    @classmethod
+    def _foreign_urls_are_bases(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            if _BASE_URL.match(url) is None:
+                raise ValueError("a foreign server is given as http://host:port, without credentials or query")
+        return tuple(url.rstrip("/") for url in urls)
+
+    @model_validator(mode="after")
+    def _foreign_models_exist(self) -> Self:
+        if unknown := sorted(self.foreign_models.keys() - set(self.models)):
+            raise ValueError(f"foreign_models: {', '.join(unknown)} is not among API_MODELS")
+        if self.foreign_models and not self.foreign_urls:
+            raise ValueError("foreign_models: there is no server in API_FOREIGN_URLS")
         return self
 
     @property

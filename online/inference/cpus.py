@@ -8,6 +8,8 @@ import os
 from math import ceil
 from pathlib import Path
 
+from online.inference.control_groups import group_folders
+
 
 def available_cpus(root: Path = Path("/")) -> int:
     """At least 1. `root` is where `proc` and `sys` are looked for."""
@@ -18,25 +20,8 @@ def available_cpus(root: Path = Path("/")) -> int:
 
 def _quota(root: Path) -> float | None:
     """The tightest quota on the way from this process's control group to the root, in cores; None for none."""
-    quotas = [_folder_quota(folder) for folder in _group_folders(root)]
+    quotas = [_folder_quota(folder) for folder in group_folders(root, "cpu")]
     return min((quota for quota in quotas if quota is not None), default=None)
-
-
-def _group_folders(root: Path) -> list[Path]:
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    folders: list[Path] = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        # In a container the mount often is the group itself, so every parent of the path is looked at too.
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        here = mount / path.strip("/")
-        folders += [here, *(parent for parent in here.parents if parent.is_relative_to(mount))]
-    return folders
 
 
 def _folder_quota(folder: Path) -> float | None:

@@ -1,4 +1,4 @@
-"""What a worker tells its node: one line of JSON a report on a pipe, and one order the other way.
+"""What a worker tells its node, one line of JSON a report on a pipe; and its orders, a line each, the other way.
 
 A line is shorter than `PIPE_BUF`, so it is written whole or not at all.
 """
@@ -11,10 +11,20 @@ import orjson
 
 MAX_LINE_BYTES = 4096
 DRAIN = b"drain"
+_THREADS = b"threads "
 # Exit statuses of a worker; anything else is a crash.
 EXIT_DRAINED = 0
 EXIT_REFUSED = 3
 _MAX_REASON = 500
+
+
+def threads_order(threads: int) -> bytes:
+    return _THREADS + str(threads).encode()
+
+
+def threads_of(order: bytes) -> int | None:
+    """Of that order; None of another."""
+    return int(order.removeprefix(_THREADS)) if order.startswith(_THREADS) else None
 
 
 class State(StrEnum):

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from online.wire_client.breaker import Breaker
 from schemas import wire
+from schemas.http import ProblemCode
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +19,11 @@ _READY = "ready"
 
 
 class ReplicaGone(Exception):
-    """The connection was lost, or never became usable: another replica may do it."""
+    """The connection was lost, or never became usable. `may_have_executed`: the rows had been sent before."""
+
+    def __init__(self, message: str, may_have_executed: bool = False) -> None:
+        super().__init__(message)
+        self.may_have_executed = may_have_executed
 
 
 class ReplicaRefused(Exception):
@@ -30,8 +36,11 @@ class ReplicaRefused(Exception):
 
 @dataclass(slots=True)
 class _Open:
+    """`is_answered`: the worker needs no cancel for it."""
+
     future: "asyncio.Future[wire.Result]"
     rows: int
+    is_answered: bool = False
 
 
 class Replica(asyncio.Protocol):
@@ -39,6 +48,7 @@ class Replica(asyncio.Protocol):
 
     Attributes:
         outstanding_rows: of requests of ours that are not answered.
+        breaker: opens when requests get no answer at all.
         heard_s: when its last frame came, by the event loop's clock.
         was_ready: it has been usable, so that losing it is no failure to connect.
     """
@@ -51,15 +61,38 @@ class Replica(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._open: dict[int, _Open] = {}
         self._next_id = 0
+        self._held: list[bytes] = []
+        self._is_holding = False
         self._is_greeted = self._is_ready = False
         self.lost = asyncio.Event()
         self.outstanding_rows = 0
+        self.breaker = Breaker()
+        self._others_rows = 0
+        self._needed_s = self._needed_at_s = 0.0
         self.heard_s = self._loop.time()
+        self._answered_s = 0.0
         self.was_ready = False
 
     @property
     def is_usable(self) -> bool:
         return self._is_greeted and self._is_ready and self._transport is not None
+
+    @property
+    def load_rows(self) -> int:
+        """Rows before one that is sent now: ours, and those of others as of the last status frame."""
+        return self.outstanding_rows + self._others_rows
+
+    def busy_for_s(self, left_s: float) -> float:
+        """For how long it would refuse a request that has `left_s`, as far as its last refusal tells; else 0.
+
+        A worker that refuses says how much sooner it would have to answer; its queue grows shorter as time passes.
+        """
+        if not self._needed_s:
+            return 0.0
+        still_s = self._needed_s - (self._loop.time() - self._needed_at_s)
+        if still_s <= 0:
+            self._needed_s = 0.0
+        return max(0.0, still_s - left_s)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -70,7 +103,7 @@ class Replica(asyncio.Protocol):
         self.lost.set()
         for waiting in list(self._open.values()):
             if not waiting.future.done():
-                waiting.future.set_exception(ReplicaGone("the connection to the replica was lost"))
+                waiting.future.set_exception(ReplicaGone("the connection to the replica was lost", True))
         self._on_change()
 
     def data_received(self, data: bytes) -> None:
@@ -102,11 +135,12 @@ class Replica(asyncio.Protocol):
             priority: 0 goes before 1.
 
         Raises:
-            ReplicaGone, ReplicaRefused, TimeoutError.
+            ReplicaGone, ReplicaRefused, TimeoutError. Whether the breaker allows it is for the caller to ask.
         """
         if self._transport is None:
             raise ReplicaGone("the replica has gone")
-        left_s = deadline_s - self._loop.time()
+        sent_s = self._loop.time()
+        left_s = deadline_s - sent_s
         if left_s <= 0:
             raise TimeoutError
         self._next_id = request_id = (self._next_id + 1) & 0xFFFFFFFF
@@ -114,36 +148,83 @@ class Replica(asyncio.Protocol):
         waiting = _Open(self._loop.create_future(), rows)
         self._open[request_id] = waiting
         self.outstanding_rows += rows
+        self.breaker.sent()
         message = wire.Request(request_id, tag, priority, max(1, int(left_s * 1e6)), tensors)
+        timer = self._loop.call_at(deadline_s, _expire, waiting.future)
         try:
-            self._transport.write(wire.request(message))
-            async with asyncio.timeout_at(deadline_s):
-                return await waiting.future
+            self._write(wire.request(message))
+            result = await waiting.future
+            self.breaker.succeeded()
+            return result
+        except ReplicaRefused as refused:
+            self.breaker.succeeded()
+            if refused.failure.code == ProblemCode.OVERLOADED:
+                self._needed_s = left_s + refused.failure.retry_after_ms / 1e3
+                self._needed_at_s = self._loop.time()
+            raise
+        except ReplicaGone:
+            self.breaker.failed(self._loop.time())
+            raise
+        except (TimeoutError, asyncio.CancelledError):
+            # Cancelled at the deadline: by the caller's own timer. Who answers others meanwhile is only slow.
+            now_s = self._loop.time()
+            if now_s >= deadline_s and self._answered_s < sent_s:
+                self.breaker.failed(now_s)
+            raise
         finally:
+            timer.cancel()
+            self.breaker.abandoned()
             del self._open[request_id]
             self.outstanding_rows -= rows
-            if (not waiting.future.done() or waiting.future.cancelled()) and self._transport is not None:
-                self._transport.write(wire.cancel(request_id))
+            if not waiting.is_answered and self._transport is not None:
+                self._write(wire.cancel(request_id))
+
+    def _write(self, frame: bytes) -> None:
+        """The first frame of a turn of the event loop goes out at once, what follows in one write at its end: each
+        write is a system call, and a wake-up there.
+        """
+        if self._is_holding:
+            self._held.append(frame)
+        elif self._transport is not None:
+            self._is_holding = True
+            self._loop.call_soon(self._flush)
+            self._transport.write(frame)
+
+    def _flush(self) -> None:
+        held, self._held, self._is_holding = self._held, [], False
+        if held and self._transport is not None:
+            self._transport.write(b"".join(held))
 
     def _on_frame(self, kind: wire.FrameType, body: memoryview) -> None:
         if kind is wire.FrameType.RESULT:
             result = wire.parse_result(body)
-            waiting = self._open.get(result.request_id)
-            if waiting is not None and not waiting.future.done():
-                waiting.future.set_result(result)
+            if (waiting := self._answered(result.request_id)) is not None:
+                waiting.set_result(result)
         elif kind is wire.FrameType.ERROR:
             failure = wire.parse_failure(body)
-            waiting = self._open.get(failure.request_id)
-            if waiting is not None and not waiting.future.done():
-                waiting.future.set_exception(ReplicaRefused(failure))
+            if (waiting := self._answered(failure.request_id)) is not None:
+                waiting.set_exception(ReplicaRefused(failure))
         elif kind is wire.FrameType.STATUS:
-            self._is_ready = wire.parse_document(body).get("state") == _READY
+            document = wire.parse_document(body)
+            self._is_ready = document.get("state") == _READY
+            reported = [document.get(name) for name in ("queued_rows", "executing_rows")]
+            total = sum(rows for rows in reported if isinstance(rows, int))
+            self._others_rows = max(0, total - self.outstanding_rows)
             self.was_ready |= self._is_ready
             self._on_change()
         elif kind is wire.FrameType.HELLO and not self._is_greeted:
             self._greet(wire.parse_document(body))
         else:
             raise wire.WireError(f"a {kind.name} frame from a worker")
+
+    def _answered(self, request_id: int) -> "asyncio.Future[wire.Result] | None":
+        """Whom an answer is for; None where nobody waits for it any more, or ever did."""
+        waiting = self._open.get(request_id)
+        if waiting is None:
+            return None
+        waiting.is_answered = True
+        self._answered_s = self.heard_s
+        return None if waiting.future.done() else waiting.future
 
     def _greet(self, peer: dict[str, object]) -> None:
         wire.agree(peer)
@@ -153,3 +234,8 @@ class Replica(asyncio.Protocol):
                 f"the worker serves bundle {str(peer.get('digest'))[:12]}, not {self.digest[:12]}"
             )
         self._is_greeted = True
+
+
+def _expire(future: "asyncio.Future[wire.Result]") -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())

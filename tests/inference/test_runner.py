@@ -1,6 +1,7 @@
 """The bundle's program on its device: the same outputs as bare, T(b) measured, and emulated as it says."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 import torch
 
 from online.inference.worker import runner
-from online.inference.worker.batcher import RunBatch
+from online.inference.worker.execution import OutOfMemory, RunBatch
 from online.inference.worker.options import WorkerOptions
 from schemas.bundle import Bundle, BundleError
 from schemas.capacity import BatchTime
+from schemas.manifest import Tolerance
 from schemas.wire import Float32Array, Tensor
 from tests.inference.test_node import bare, random_rows
+from tests.support.gated_worker import gated_manifest
 
 
 def options_of(bundle: Bundle, cache: Path, device: str, allowed: Path | None = None) -> WorkerOptions:
@@ -37,8 +40,8 @@ def test_batches_are_measured_at_powers_of_two_and_the_maximum(maximum: int, siz
 def test_a_device_gives_what_the_bare_program_gives(bundle: Bundle, tmp_path: Path, device: str) -> None:
     if device != "cpu" and not torch.cuda.is_available():
         pytest.skip("no NVIDIA device")
-    run_batch = runner.load(options_of(bundle, tmp_path, device), bundle)
-    measured = runner.warm_up(run_batch, bundle.manifest, 8)
+    (run_batch,) = runner.load(options_of(bundle, tmp_path, device), bundle, 8).instances
+    measured = runner.warm_up(run_batch, bundle, 8)
     assert [rows for rows, _ in measured.table] == [1, 2, 4, 8]
     assert measured.fit.batch_ms(1) > 0
     for rows in (1, 2, 7):
@@ -46,11 +49,59 @@ def test_a_device_gives_what_the_bare_program_gives(bundle: Bundle, tmp_path: Pa
         np.testing.assert_allclose(run_batch(tensors), bare(bundle, tensors), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.gpu
+def test_streams_and_captured_batches_give_what_the_bare_program_gives(bundle: Bundle, tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no NVIDIA device")
+    options = options_of(bundle, tmp_path, "cuda:0")
+    graphs = WorkerOptions.from_argv([*options.argv, "--instances", "2", "--cuda-graphs"])
+    loaded = runner.load(graphs, bundle, 8)
+    assert loaded.preferred_rows == (1, 2, 4, 8)
+    assert len(loaded.instances) == 2
+    for rows in (1, 3, 8):  # 3 is padded to 4
+        tensors = random_rows(rows)
+        pinned = [loaded.allocate(tensor.shape, tensor.dtype) for tensor in tensors]
+        for held, given in zip(pinned, tensors, strict=True):
+            held[:] = given
+        with ThreadPoolExecutor(2) as pool:
+            found = [running.result() for running in [pool.submit(one, pinned) for one in loaded.instances]]
+        for outputs in found:
+            np.testing.assert_allclose(outputs, bare(bundle, tensors), rtol=1e-4, atol=1e-4)
+
+
+def test_bfloat16_is_refused_where_it_leaves_the_tolerance(bundle: Bundle, tmp_path: Path) -> None:
+    options = options_of(bundle, tmp_path, "cpu")
+    mixed = WorkerOptions.from_argv([*options.argv, "--precision", "bfloat16"])
+    with pytest.raises(BundleError, match="golden row"):
+        runner.load(mixed, bundle, 8)
+    loose = bundle.manifest.model_copy(update={"tolerance": Tolerance(absolute=0.5, relative=0.1)})
+    (run_batch,) = runner.load(mixed, Bundle(bundle.folder, loose, bundle.digest), 8).instances
+    tensors = random_rows(8)
+    found, exact = run_batch(tensors), bare(bundle, tensors)
+    assert found.dtype == np.float32
+    assert 0 < np.abs(found - exact).max() < 0.2
+
+
+def test_memory_that_cannot_be_had_is_told_from_other_errors() -> None:
+    """By torch's own error: the allocator of the CPU has no type of its own for it."""
+
+    class Greedy:
+        device = torch.device("cpu")
+
+        def __call__(self, tensors: dict[str, Tensor]) -> Float32Array:
+            return torch.empty(1 << 50, dtype=torch.float32).numpy()
+
+    manifest = gated_manifest(4)
+    run_batch = runner.Runner(Greedy(), manifest, runner.ThreadShare(1))  # type: ignore[arg-type]
+    with pytest.raises(OutOfMemory):
+        run_batch([np.ones((1, 1), np.float32)])
+
+
 def test_an_emulated_device_takes_the_time_it_should_and_counts_overruns() -> None:
     fast = runner.EmulatedRunner(_first, BatchTime(4.0, 2.0))
     took_ms = [_time_ms(fast, 3) for _ in range(20)]
     assert 10.0 <= min(took_ms) < 11.0  # the least, since other work on this machine makes some late
-    assert runner.overruns_of(fast)() < len(took_ms)
+    assert fast.overruns < len(took_ms)
 
     def slow(tensors: list[Tensor]) -> Float32Array:
         time.sleep(0.01)
@@ -58,7 +109,7 @@ def test_an_emulated_device_takes_the_time_it_should_and_counts_overruns() -> No
 
     late = runner.EmulatedRunner(slow, BatchTime(1.0, 1.0))
     _time_ms(late, 1)
-    assert runner.overruns_of(late)() == 1
+    assert late.overruns == 1
 
 
 def test_a_bundle_from_elsewhere_is_refused(bundle: Bundle, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ async def test_whoever_waits_is_answered_when_it_dies(
         async with WireClient.connect(report.address) as client:
             futures = [client.start(bundle.digest, random_rows(1, seed))[1] for seed in range(5)]
             answers = await asyncio.gather(*futures, return_exceptions=True)
-            assert {getattr(answer, "code", answer) for answer in answers} == {"live_unavailable"}
+            # Those that no batch had taken are said to be not ready: another replica may do them.
+            assert {getattr(answer, "code", answer) for answer in answers} <= {"live_unavailable", "not_ready"}
             assert all(isinstance(answer, Failed) and answer.retry_after_ms for answer in answers)
             await client.until(lambda: client.statuses[-1]["state"] == "failed")
         assert await worker.wait() == 1

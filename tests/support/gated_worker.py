@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from online.inference.worker.batch_policy import BatchPolicy
-from online.inference.worker.batcher import Batcher, DeviceLost, Outcome
+from online.inference.worker.batcher import Batcher
 from online.inference.worker.connection import Connection
 from online.inference.worker.contract import Refused
-from online.inference.worker.device_thread import Warm
+from online.inference.worker.execution import DeviceLost, Outcome
+from online.inference.worker.warm import Warm
 from online.inference.worker.wire_server import RequestCounts, WireServer
 from schemas import wire
 from schemas.capacity import BatchTime
@@ -92,17 +93,21 @@ def gated_manifest(max_batch_rows: int) -> Manifest:
 
 @contextlib.asynccontextmanager
 async def gated_worker(
-    max_rows: int = 4, max_queued_rows: int = 8, max_delay_ms: float = 0.0
+    max_rows: int = 4,
+    max_queued_rows: int = 8,
+    max_delay_ms: float = 0.0,
+    tau0_ms: float = 0.01,
+    alpha_ms: float = 0.0,
 ) -> AsyncIterator[GatedWorker]:
     loop, model, counts = asyncio.get_running_loop(), GatedModel(), RequestCounts()
     batcher = Batcher(
-        model,
         1,
         BatchPolicy(max_rows, round(max_delay_ms * 1e6)),
         max_queued_rows,
+        BatchTime(tau0_ms, alpha_ms),
         lambda outcome: _to_loop(loop, server, outcome),
     )
-    warm = Warm(gated_manifest(max_rows), DIGEST, batcher, max_rows, [], BatchTime(6.0, 1.0), lambda: 0)
+    warm = Warm(gated_manifest(max_rows), DIGEST, batcher, max_rows, [], lambda: 0, lambda _: None)
     server = WireServer(warm, wire.hello({"role": "worker"}), lambda: wire.status({"state": "ready"}), counts)
     listener = await loop.create_server(lambda: Connection(server), "127.0.0.1", 0)
     host, port = listener.sockets[0].getsockname()
@@ -110,7 +115,7 @@ async def gated_worker(
 
     def device() -> None:
         try:
-            batcher.run()
+            batcher.run(model)
         except DeviceLost as error:
             worker.died.append(error)
             refusal = Refused(ProblemCode.LIVE_UNAVAILABLE, str(error), 1000)

@@ -46,6 +46,7 @@ class NodeProcess:
         self._reader.start()
         self.wire_address = ""
         self.http_url = ""
+        self.grpc_address = ""
 
     @classmethod
     @contextlib.contextmanager
@@ -59,6 +60,7 @@ class NodeProcess:
             "cache": cache,
             "wire_port": 0,
             "http_port": 0,
+            "grpc_port": 0,
             "threads": 1,
             "restart_pause_s": 0.05,
             **settings,
@@ -126,6 +128,7 @@ class NodeProcess:
             if record["message"] == "listening":
                 self.wire_address = record["wire"]
                 self.http_url = f"http://127.0.0.1:{record['http_port']}"
+                self.grpc_address = f"127.0.0.1:{record['grpc_port']}"
                 self._listening.set()
         self._listening.set()  # it has ended
 

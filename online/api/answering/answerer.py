@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from online.api.answering.brought import digest, transform
 from online.api.answering.flights import Flight, Flights, LiveResult, Wait
@@ -39,13 +39,19 @@ class ClientGone(Exception):
     """The client closed its connection before the answer was there."""
 
 
+class Connection(Protocol):
+    """What a request came by. `on_lost` is called if it ends while it is set."""
+
+    on_lost: Callable[[], None] | None
+
+
 @dataclass(slots=True)
 class Asking:
-    """One request: its view, until when it wants an answer (event loop's clock), and ASGI's `receive`."""
+    """One request: its view, until when it wants an answer (event loop's clock), and its connection."""
 
     view: ModelView
     deadline_s: float
-    receive: Callable[[], Awaitable[Any]]
+    connection: Connection
 
 
 @dataclass(slots=True)
@@ -61,8 +67,17 @@ class _Miss:
 class Answerer:
     """One for all models of a worker; holds no state of a request."""
 
-    def __init__(self, link: RedisLink, l1: L1, clock: RedisClock, flights: Flights, flying: Flying) -> None:
+    def __init__(
+        self,
+        link: RedisLink,
+        l1: L1,
+        clock: RedisClock,
+        flights: Flights,
+        flying: Flying,
+        keeps_inputs: bool = True,
+    ) -> None:
         self._link, self._l1, self._clock, self._flights, self._flying = link, l1, clock, flights, flying
+        self._keeps_inputs = keeps_inputs
         self._loop = asyncio.get_running_loop()
 
     async def answer(self, asking: Asking, items: Sequence[Item]) -> list[Outcome]:
@@ -89,49 +104,63 @@ class Answerer:
         outcome, misses = Outcome(entity=item.entity, version=version), []
         if not self._is_in_l1(version, item.raw, outcome, now_ms):
             miss = _Miss(item, outcome, version, MissReason.NOT_IN_GENERATION)
-            misses = await self._ask(asking, [miss], now_ms)
+            misses = await self._ask_redis([miss], now_ms)
         outcome.lookup_us = (time.perf_counter_ns() - began_ns) // 1000
         return [outcome], misses
 
     async def _look_up(self, asking: Asking, items: Sequence[Item]) -> tuple[list[Outcome], list[_Miss]]:
         began_ns, now_ms = time.perf_counter_ns(), self._clock.now_ms()
         outcomes, open_ = [], []
-        brought = self._brought(asking.view, items)
+        brought = await self._brought(asking, items)
         for place, item in enumerate(items):
             version = asking.view.resolve(item.raw)
             outcome = Outcome(entity=item.entity, version=version)
             outcomes.append(outcome)
             if item.record is not None:
                 outcome.is_caller_features, outcome.record = True, item.record
-                tensors = brought[place]
-                if isinstance(tensors, ServingError):
+                tensors, reason = brought[place], MissReason.CALLER_FEATURES
+                if isinstance(tensors, Overloaded):
+                    outcome.miss_reason = reason
+                    self._settle(_Miss(item, outcome, version, reason), tensors)
+                elif isinstance(tensors, ServingError):
                     outcome.error = tensors
                 else:
-                    reason = MissReason.CALLER_FEATURES
-                    open_.append(_Miss(item, outcome, version, reason, tensors, digest(version, tensors)))
+                    open_.append(_Miss(item, outcome, version, reason, tensors, self._name(version, tensors)))
             elif not self._is_in_l1(version, item.raw, outcome, now_ms):
                 open_.append(_Miss(item, outcome, version, MissReason.NOT_IN_GENERATION))
         if brought:
             features_us = (time.perf_counter_ns() - began_ns) // 1000
             for place in brought:
                 outcomes[place].features_us = features_us
-        misses = await self._ask(asking, open_, now_ms) if open_ else []
+        misses = await self._ask(open_, now_ms) if open_ else []
         lookup_us = (time.perf_counter_ns() - began_ns) // 1000
         for outcome in outcomes:
             outcome.lookup_us = lookup_us - (outcome.features_us or 0)
         return outcomes, misses
 
-    def _brought(self, view: ModelView, items: Sequence[Item]) -> dict[int, list[Tensor] | ServingError]:
-        """Tensors of the items that bring features, by place: one transform for each version."""
+    async def _brought(self, asking: Asking, items: Sequence[Item]) -> dict[int, list[Tensor] | ServingError]:
+        """Tensors of the items that bring features, by place: one transform for each version.
+
+        None at all for a version whose live tier is known to refuse, where no kept result could answer instead.
+        """
         by_version: dict[VersionView, list[int]] = {}
         for place, item in enumerate(items):
             if item.record is not None:
-                by_version.setdefault(view.resolve(item.raw), []).append(place)
+                by_version.setdefault(asking.view.resolve(item.raw), []).append(place)
         found: dict[int, list[Tensor] | ServingError] = {}
         for version, places in by_version.items():
+            if not self._keeps_inputs and (busy := self._flying.refusal(version, asking.deadline_s)) is not None:
+                found |= dict.fromkeys(places, busy)
+                continue
             records = [items[place].record or {} for place in places]
-            found |= zip(places, transform(version, records), strict=True)
+            found |= zip(places, await transform(version, records), strict=True)
         return found
+
+    def _name(self, version: VersionView, tensors: Sequence[Tensor]) -> bytes:
+        """By which identical brought features are known; a digest where it is a key in Redis."""
+        if self._keeps_inputs:
+            return digest(version, tensors)
+        return b"|".join([str(tensor.shape).encode() + tensor.tobytes() for tensor in tensors])
 
     def _is_in_l1(self, version: VersionView, entity: bytes, outcome: Outcome, now_ms: int) -> bool:
         if version.generation is None or (packed := self._l1.get(version.l1_prefix + entity)) is None:
@@ -142,8 +171,15 @@ class Answerer:
         _hit(outcome, version, Found(found, Source.PRECOMPUTED, None, packed))
         return True
 
-    async def _ask(self, asking: Asking, open_: list[_Miss], now_ms: int) -> list[_Miss]:
+    async def _ask(self, open_: list[_Miss], now_ms: int) -> list[_Miss]:
         """Looks all of them up in one write; returns those that remain misses, with the reason."""
+        if not self._keeps_inputs:
+            unasked = [miss for miss in open_ if miss.tensors is not None]
+            open_ = [miss for miss in open_ if miss.tensors is None]
+            return unasked + (await self._ask_redis(open_, now_ms) if open_ else [])
+        return await self._ask_redis(open_, now_ms)
+
+    async def _ask_redis(self, open_: list[_Miss], now_ms: int) -> list[_Miss]:
         packed, counts = [], []
         for miss in open_:
             if miss.tensors is None:
@@ -195,6 +231,13 @@ class Answerer:
                 group.create_task(self._compute_version(asking, version, some))
 
     async def _compute_version(self, asking: Asking, version: VersionView, misses: list[_Miss]) -> None:
+        # Where no results of brought features are kept, it has just been asked for these.
+        if self._keeps_inputs or misses[0].tensors is None:
+            refusal = self._flying.refusal(version, asking.deadline_s)
+            if refusal is not None:
+                for miss in misses:
+                    self._settle(miss, refusal)
+                return
         fly = partial(self._flying.fly, asking.view, version, asking.deadline_s)
         for last in reversed(range(_ROUNDS)):
             wanted = [self._flight(miss) for miss in misses]
@@ -202,9 +245,12 @@ class Answerer:
             await self._wait(asking, wait)
             again = []
             for miss, mine, flown in zip(misses, wanted, wait.flights, strict=True):
-                landed = flown.done.done()
-                result = flown.done.result() if landed else DeadlineExceeded("no answer within the deadline")
-                is_others = landed and flown is not mine and isinstance(result, DeadlineExceeded | LiveUnavailable)
+                result = flown.result or DeadlineExceeded("no answer within the deadline")
+                is_others = (
+                    flown.result is not None
+                    and flown is not mine
+                    and isinstance(result, DeadlineExceeded | LiveUnavailable)
+                )
                 if is_others and last and self._loop.time() < asking.deadline_s:
                     again.append(miss)
                 else:
@@ -214,30 +260,29 @@ class Answerer:
             misses = again
 
     async def _wait(self, asking: Asking, wait: Wait) -> None:
-        gone = self._loop.create_task(_until_gone(asking.receive))
+        """Until all have landed, or the deadline. Raises ClientGone."""
+        timer = self._loop.call_at(asking.deadline_s, _end, wait.done, None)
+        asking.connection.on_lost = partial(_end, wait.done, ClientGone())
         try:
-            left_s = max(0.0, asking.deadline_s - self._loop.time())
-            await asyncio.wait({wait.done, gone}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done() and not wait.done.done():
-                raise ClientGone
+            await wait.done
         finally:
-            gone.cancel()
+            timer.cancel()
+            asking.connection.on_lost = None
             self._flights.leave(wait)
 
     def _flight(self, miss: _Miss) -> Flight:
-        entity, done = miss.item.raw, self._loop.create_future()
+        entity = miss.item.raw
         if miss.tensors is None:
             key = live_key(miss.version.model, miss.version.name, entity)
-            return Flight((miss.version.digest, b"e" + entity), entity, entity, key, None, None, done)
+            return Flight((miss.version.digest, b"e" + entity), entity, entity, key, None, None)
         name = miss.digest
         return Flight(
             (miss.version.digest, b"i" + name),
             entity,
             name,
-            _input_key(miss),
+            _input_key(miss) if self._keeps_inputs else b"",
             miss.item.record,
             miss.tensors,
-            done,
         )
 
     def _settle(self, miss: _Miss, result: LiveResult | ServingError) -> None:
@@ -254,9 +299,13 @@ class Answerer:
             outcome.error = result
 
 
-async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    while (await receive())["type"] != "http.disconnect":  # a GET's empty body comes first
-        pass
+def _end(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
+    if waiting.done():
+        return
+    if error is None:
+        waiting.set_result(None)
+    else:
+        waiting.set_exception(error)
 
 
 def _hit(outcome: Outcome, version: VersionView, found: Found) -> None:

@@ -5,6 +5,7 @@ transform has canonicalised the values, so -0.0 and 0.0, or 0.1 and its float32,
 under `i:`, which no look-up of an entity reads: a caller cannot change what others are told.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
@@ -13,15 +14,35 @@ from online.errors import InvalidFeatures
 from schemas.features import Transformed
 from schemas.wire import Tensor
 
+# Characters of text that are tokenized in the event loop itself: about ten milliseconds of it.
+_MOST_AT_ONCE = 16_384
 
-def transform(view: VersionView, records: Sequence[Mapping[str, object]]) -> list[list[Tensor] | InvalidFeatures]:
-    """For each record its row of each input, (1, width) in wire order, or what is wrong with it."""
+
+async def transform(
+    view: VersionView, records: Sequence[Mapping[str, object]]
+) -> list[list[Tensor] | InvalidFeatures]:
+    """For each record its row of each input, in wire order, or what is wrong with it.
+
+    A row is (1, width) of each input, or (1, length) of text: as long as that is by itself, in whatever company it
+    came. So it has one digest, and does not pay for the length of others.
+    """
+    if view.transform.has_text and _text_characters(records) > _MOST_AT_ONCE:
+        # The tokenizer holds the interpreter for a text, not for all of them: the event loop has its turn between.
+        return await asyncio.to_thread(_transform, view, records)
+    return _transform(view, records)
+
+
+def _transform(view: VersionView, records: Sequence[Mapping[str, object]]) -> list[list[Tensor] | InvalidFeatures]:
     done = view.transform.records(records)
     wrong = problems_by_row(done)
     return [
-        wrong[row] if row in wrong else [done.tensors[name][row : row + 1] for name in view.tensor_names]
-        for row in range(len(records))
+        wrong[row] if row in wrong else [tensors[name] for name in view.tensor_names]
+        for row, tensors in enumerate(done.each())
     ]
+
+
+def _text_characters(records: Sequence[Mapping[str, object]]) -> int:
+    return sum(len(value) for record in records for value in record.values() if isinstance(value, str))
 
 
 def problems_by_row(done: Transformed) -> dict[int, InvalidFeatures]:

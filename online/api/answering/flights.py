@@ -39,8 +39,10 @@ class Flight:
     Attributes:
         key: identical misses have the same.
         entity: whose features are looked up, where `record` brings none.
-        write_to: the key under which the result is kept, and `subject`, whose it then is.
+        write_to: the key under which the result is kept, empty for not at all; `subject` is whose it then is.
         tensors: the record's row of each input, in wire order, where it was brought.
+        result: None until it has landed.
+        is_landing: the model has answered, and this will land within the same turn of the event loop.
     """
 
     key: tuple[str, bytes]
@@ -49,9 +51,18 @@ class Flight:
     write_to: bytes
     record: Mapping[str, object] | None
     tensors: list[Tensor] | None
-    done: "asyncio.Future[LiveResult | ServingError]"
+    result: LiveResult | ServingError | None = None
+    is_landing: bool = False
     callers: int = 0
     group: "_Group | None" = None
+    waits: "list[Wait]" = field(default_factory=list)
+
+    def land(self, result: LiveResult | ServingError) -> None:
+        """The first result counts; all who wait are told at once, not in a later turn of the event loop."""
+        if self.result is None:
+            self.result = result
+            for wait in self.waits:
+                wait.on_landed()
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +76,7 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """A caller's share in flights: `done` when all have landed."""
+    """A caller's share in flights: `done` when all have landed, or the caller waits no longer."""
 
     flights: Sequence[Flight]
     left: int
@@ -74,7 +85,7 @@ class Wait:
     def __post_init__(self) -> None:
         self.done = asyncio.get_running_loop().create_future()
 
-    def on_landed(self, _: object) -> None:
+    def on_landed(self) -> None:
         self.left -= 1
         if self.left <= 0 and not self.done.done():
             self.done.set_result(None)
@@ -113,13 +124,17 @@ class Flights:
         wait = Wait(places, len(set(places)))
         for flight in set(places):
             self._enter(flight)
-            flight.done.add_done_callback(wait.on_landed)
+            if flight.result is None:
+                flight.waits.append(wait)
+            else:
+                wait.on_landed()
         return wait
 
     def leave(self, wait: Wait) -> None:
         """The caller waits no longer. A group without callers is cancelled."""
         for flight in set(wait.flights):
-            flight.done.remove_done_callback(wait.on_landed)
+            if wait in flight.waits:
+                flight.waits.remove(wait)
             flight.callers -= 1
             group = flight.group
             if flight.callers == 0 and group is not None:
@@ -152,5 +167,5 @@ class Flights:
             self._land(flights)
             # Cancelled, or a mistake of ours: nobody may wait on a flight that will not land.
             for flight in flights:
-                if not flight.done.done():
-                    flight.done.set_result(LiveUnavailable("the work on this was given up"))
+                if not flight.is_landing:
+                    flight.land(LiveUnavailable("the work on this was given up"))

@@ -10,6 +10,8 @@ import orjson
 from online.api.answering.outcome import Outcome
 from online.api.http.problems import is_unicode, problem
 
+_STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
+_LIVE_TIMING = ", ".join(f"{stage};dur=%.3f" for stage in _STAGES).encode()
 _MAX_INPUT_BYTES = 16 << 10
 
 
@@ -38,10 +40,14 @@ def result(outcome: Outcome, model: str, request_id: str, now_ms: int) -> dict[s
     }
 
 
-@lru_cache(maxsize=1024)  # a generation has one time for all its answers
 def rfc3339(ms: int) -> str:
     """UTC with milliseconds."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    return f"{_to_the_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1024)  # a generation has one time for all its answers, and live ones are of this second
+def _to_the_second(s: int) -> str:
+    return datetime.fromtimestamp(s, UTC).replace(tzinfo=None).isoformat()
 
 
 def is_sampled(request_id: str, entity: str | None, share: float) -> bool:
@@ -103,6 +109,12 @@ def server_timing(outcomes: Sequence[Outcome], route_us: int, post_us: int) -> b
     if len(outcomes) == 1 and outcomes[0].live is None and outcomes[0].features_us is None:
         lookup_us = outcomes[0].lookup_us or 0  # a hit: most answers
         return b"route;dur=%.3f, lookup;dur=%.3f, post;dur=%.3f" % (route_us / 1e3, lookup_us / 1e3, post_us / 1e3)
+    if len(outcomes) == 1 and (live := outcomes[0].live) is not None:
+        passed_us = (
+            *(route_us, outcomes[0].lookup_us or 0, outcomes[0].features_us or 0),
+            *(live.queue_us, live.batch_us, live.execute_us, post_us),
+        )
+        return _LIVE_TIMING % tuple([us / 1e3 for us in passed_us])
     stages = [("route", route_us)]
     for name, values in (
         ("lookup", [o.lookup_us for o in outcomes]),

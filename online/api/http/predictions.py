@@ -6,12 +6,13 @@ They are described to OpenAPI in `openapi.py`, from the same models that a test 
 import logging
 import time
 from asyncio import get_running_loop
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from online.api.answering.answerer import Answerer, Asking, ClientGone
+from online.api.answering.answerer import Connection as Waited
 from online.api.answering.outcome import Item, Outcome
 from online.api.http.body import (
     Receive,
@@ -24,6 +25,7 @@ from online.api.http.body import (
 )
 from online.api.http.documents import inputs_json, is_sampled, log_row, result, server_timing
 from online.api.http.head import Head, Kind, Target, deadline_of, decode_entity, read_head
+from online.api.http.one_write import CONNECTION
 from online.api.http.problems import PROBLEM, InternalError, problem, retry_after
 from online.api.lookup.clock import RedisClock
 from online.api.routes.view import ModelView
@@ -33,12 +35,18 @@ from online.errors import MethodNotAllowed, NotReady, ServingError, UnknownModel
 log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_JSON = (b"content-type", b"application/json")
-_PROBLEM_JSON = (b"content-type", PROBLEM.encode())
+_JSON = b"content-type: application/json"
+_PROBLEM_JSON = b"content-type: " + PROBLEM.encode()
 # Time left of the deadline for answering that it has passed.
 _MARGIN_S = 0.01
+
+
+class Connection(Waited, Protocol):
+    """What a request came by, and is answered by."""
+
+    async def answer(self, status: int, head: bytes, body: bytes) -> None:
+        """`head`: header lines, each with its end."""
 
 
 class LogSink(Protocol):
@@ -56,6 +64,7 @@ class _Asked(NamedTuple):
     started_ns: int
     head: Head
     model: str | None
+    connection: Connection
 
 
 class Predictions:
@@ -77,25 +86,25 @@ class Predictions:
         self._sample = settings.log_sample
         self._loop = get_running_loop()
 
-    async def serve(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, target: Target, scope: Scope, receive: Receive) -> None:
         started_s, started_ns = self._loop.time(), time.perf_counter_ns()
         head = read_head(scope["headers"])
-        asked = _Asked(started_ns, head, self._models.get(target.model))
+        asked = _Asked(started_ns, head, self._models.get(target.model), scope[CONNECTION])
         try:
             view = self._view(target, asked, scope["method"])
             deadline_s = started_s + deadline_of(head, self._deadline_ms) / 1000
-            asking = Asking(view, deadline_s - min(_MARGIN_S, (deadline_s - started_s) / 10), receive)
+            asking = Asking(view, deadline_s - min(_MARGIN_S, (deadline_s - started_s) / 10), asked.connection)
             if target.kind is Kind.BATCH:
-                await self._serve_batch(asking, asked, send)
+                await self._serve_batch(asking, asked, receive)
             else:
-                await self._serve_one(asking, asked, target, send)
+                await self._serve_one(asking, asked, target, receive)
         except ServingError as error:
-            await self._refuse(asked, error, send)
+            await self._refuse(asked, error)
         except ClientGone:
             return
         except Exception:
             log.exception("a request failed", extra={"request_id": head.request_id})
-            await self._refuse(asked, InternalError("the request failed"), send)
+            await self._refuse(asked, InternalError("the request failed"))
 
     def _view(self, target: Target, asked: _Asked, method: str) -> ModelView:
         if asked.model is None:
@@ -110,12 +119,12 @@ class Predictions:
             raise NotReady("no version of this model is live yet")
         return view
 
-    async def _serve_one(self, asking: Asking, asked: _Asked, target: Target, send: Send) -> None:
+    async def _serve_one(self, asking: Asking, asked: _Asked, target: Target, receive: Receive) -> None:
         if target.kind is Kind.GET:
             entity = decode_entity(target.entity)
             item = Item(entity, check_entity(entity))
         else:
-            item = parse_predict(parse_json(await read_body(asking.receive, asked.head, self._max_body)))
+            item = parse_predict(parse_json(await read_body(receive, asked.head, self._max_body)))
         route_us = _us_since(asked.started_ns)
         outcomes = await self._answerer.answer(asking, [item])
         post_ns = time.perf_counter_ns()
@@ -124,12 +133,12 @@ class Predictions:
         body = orjson.dumps(document)
         error = outcomes[0].error
         post_us = _us_since(post_ns)
-        timing = (b"server-timing", server_timing(outcomes, route_us, post_us))
-        await _send(send, error.status if error else 200, body, asked.head.request_id, error, timing)
+        timing = b"server-timing: " + server_timing(outcomes, route_us, post_us)
+        await _send(asked.connection, error.status if error else 200, body, asked.head.request_id, error, timing)
         self._log(asking, asked, [item], outcomes, now_us, route_us, post_us)
 
-    async def _serve_batch(self, asking: Asking, asked: _Asked, send: Send) -> None:
-        parsed = parse_batch(parse_json(await read_body(asking.receive, asked.head, self._max_body)))
+    async def _serve_batch(self, asking: Asking, asked: _Asked, receive: Receive) -> None:
+        parsed = parse_batch(parse_json(await read_body(receive, asked.head, self._max_body)))
         route_us = _us_since(asked.started_ns)
         items = [item for item in parsed if isinstance(item, Item)]
         answered = iter(await self._answerer.answer(asking, items)) if items else iter(())
@@ -140,8 +149,8 @@ class Predictions:
         results = [result(outcome, model, request_id, now_us // 1000) for outcome in outcomes]
         body = orjson.dumps({"results": results})
         post_us = _us_since(post_ns)
-        timing = (b"server-timing", server_timing(outcomes, route_us, post_us))
-        await _send(send, 200, body, request_id, None, timing)
+        timing = b"server-timing: " + server_timing(outcomes, route_us, post_us)
+        await _send(asked.connection, 200, body, request_id, None, timing)
         self._log(asking, asked, parsed, outcomes, now_us, route_us, post_us)
 
     def _log(
@@ -165,13 +174,13 @@ class Predictions:
                 row = (*row[:-2], inputs_json(record), outcome.outputs.tolist())
             self._sink.add(model, row)
 
-    async def _refuse(self, asked: _Asked, error: ServingError, send: Send) -> None:
+    async def _refuse(self, asked: _Asked, error: ServingError) -> None:
         """An answer to the request as a whole."""
         request_id = asked.head.request_id
         body = orjson.dumps(problem(error, request_id))
         allow = error.context.get("allow")
-        extra = [(b"allow", str(allow).encode())] if allow else []
-        await _send(send, error.status, body, request_id, error, *extra)
+        extra = [b"allow: " + str(allow).encode()] if allow else []
+        await _send(asked.connection, error.status, body, request_id, error, *extra)
         if asked.model is None:
             self._sink.refuse(error.code)
             return
@@ -187,23 +196,19 @@ def _refused(asking: Asking, error: ServingError) -> Outcome:
 
 
 async def _send(
-    send: Send,
-    status: int,
-    body: bytes,
-    request_id: str,
-    error: ServingError | None,
-    *extra: tuple[bytes, bytes],
+    connection: Connection, status: int, body: bytes, request_id: str, error: ServingError | None, *more: bytes
 ) -> None:
-    headers = [
+    """`more`: header lines without their ends."""
+    lines = [
         _JSON if error is None else _PROBLEM_JSON,
-        (b"content-length", b"%d" % len(body)),
-        (b"x-request-id", request_id.encode("ascii")),
-        *extra,
+        b"content-length: %d" % len(body),
+        b"x-request-id: " + request_id.encode("ascii"),
+        *more,
     ]
     if error is not None and (seconds := retry_after(error)) is not None:
-        headers.append((b"retry-after", seconds))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        lines.append(b"retry-after: " + seconds)
+    lines.append(b"")
+    await connection.answer(status, b"\r\n".join(lines), body)
 
 
 def _us_since(since_ns: int) -> int:

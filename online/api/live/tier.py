@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from typing import Any, Self
 
 from online.api.live.directory import DirectoryConnection, WorkerAddress
-from online.api.pauses import Pauses
 from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
+from online.pauses import Pauses
 from online.wire_client.dialling import addresses_of, dial
 from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused
 from schemas import wire
@@ -20,6 +20,8 @@ _RESOLVE_S = 5.0
 # Workers and directories push a status frame each second; one that is silent for so long is taken for dead.
 _SILENCE_S = 5.0
 _ATTEMPTS = 2
+# What a worker answers with before it has executed anything.
+_NOT_EXECUTED = (ProblemCode.NOT_READY, ProblemCode.OVERLOADED)
 
 
 class LiveTier:
@@ -27,6 +29,7 @@ class LiveTier:
 
     def __init__(self, nodes: tuple[str, ...]) -> None:
         self._nodes = nodes
+        self._loop = asyncio.get_running_loop()
         self._hello = wire.hello({"role": "api"})
         self._tasks: dict[object, asyncio.Task[None]] = {}
         self._told: dict[str, frozenset[WorkerAddress]] = {}
@@ -50,7 +53,10 @@ class LiveTier:
         return sum(replica.is_usable for replica in self._replicas.get(digest, ()))
 
     async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
-        """Runs rows on the replica with the least outstanding; what one cannot do is tried once on another.
+        """Runs rows on the replica with the least before them.
+
+        What one certainly has not executed is tried once on another. What it may have is not: a request that ends
+        whoever runs it would end the next one too.
 
         Args:
             tensors: (rows, width) each, in wire order.
@@ -63,27 +69,45 @@ class LiveTier:
         tried: list[Replica] = []
         for _ in range(_ATTEMPTS):
             replica = self._least_loaded(digest, tried)
-            if replica is None:
+            if replica is None or (tried and self._loop.time() >= deadline_s):
                 raise error
             self.failovers += bool(tried)
             tried.append(replica)
             try:
                 return await replica.run(tag, tensors, deadline_s)
-            except ReplicaGone:
+            except ReplicaGone as gone:
                 error = LiveUnavailable("the replica was lost while it worked on this")
+                if gone.may_have_executed:
+                    raise error from None
             except ReplicaRefused as refused:
                 error = _refusal(refused.failure)
-                if not isinstance(error, LiveUnavailable | Overloaded):
+                if refused.failure.code not in _NOT_EXECUTED:
                     raise error from None
             except TimeoutError:
                 raise DeadlineExceeded("the deadline passed before the model answered") from None
         raise error
 
+    def refusal(self, digest: str, deadline_s: float) -> Overloaded | None:
+        """What every replica of the version would answer to a request of this deadline, where that is known."""
+        least_s = None
+        for replica in self._replicas.get(digest, ()):
+            if replica.is_usable:
+                wait_s = replica.busy_for_s(deadline_s - self._loop.time())
+                if wait_s <= 0:
+                    return None
+                least_s = wait_s if least_s is None else min(least_s, wait_s)
+        return None if least_s is None else Overloaded("the replicas are over capacity", retry_after_s=least_s)
+
     def _least_loaded(self, digest: str, tried: list[Replica]) -> Replica | None:
-        usable = [r for r in self._replicas.get(digest, ()) if r.is_usable and r not in tried]
+        now_s = self._loop.time()
+        usable = [
+            replica
+            for replica in self._replicas.get(digest, ())
+            if replica.is_usable and replica.breaker.allows(now_s) and replica not in tried
+        ]
         if len(usable) > 1:
             random.shuffle(usable)  # equal ones take turns
-            return min(usable, key=lambda replica: replica.outstanding_rows)
+            return min(usable, key=lambda replica: replica.load_rows)
         return usable[0] if usable else None
 
     def _start(self, key: object, work: Coroutine[Any, Any, None]) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from online.api.lookup.connection import Ask, RedisDown, RedisSlow, RespConnection, connect, fail, swallow
 from online.api.lookup.resp import RedisAddress, command
-from online.api.pauses import Pauses
+from online.pauses import Pauses
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The request log's threads: one folds the buffer once a second, another turns finished streams into Parquet.
 
-The second waits on the data root, which may be far away or gone; the first never does. pyarrow is loaded in the
-first, so that a worker starts without it.
+The second waits on the data root, which may be far away or gone; the first never does. pyarrow is loaded
+when they start, not when this module is imported.
 """
 
 import logging
@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from online.api.pauses import Pauses
 from online.api.requestlog.buffer import Columns, LogBuffer
+from online.pauses import Pauses
 
 if TYPE_CHECKING:
     from online.api.requestlog.stream import LogStream
@@ -63,6 +63,9 @@ class LogWriter:
         self.counts = LogCounts()
 
     def __enter__(self) -> Self:
+        from online.api.requestlog import arrays
+
+        arrays.warm_up()
         for thread in self._threads:
             thread.start()
         return self

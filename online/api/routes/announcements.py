@@ -9,7 +9,7 @@ from typing import Self
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from online.api.pauses import Pauses
+from online.pauses import Pauses
 from schemas.keys import routes_channel
 
 log = logging.getLogger(__name__)

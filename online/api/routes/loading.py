@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 
 from online.api.routes.manifests import ManifestStore
-from online.api.routes.view import ModelView, build_view
+from online.api.routes.view import Loaded, ModelView, build_view
 from schemas.bundle import BundleError
 from schemas.codec import CODEC_VERSION
 from schemas.routes import RoutesDocument
@@ -32,16 +32,17 @@ def parse_document(raw: bytes, model: str) -> RoutesDocument:
 
 
 def load_view(document: RoutesDocument, manifests: ManifestStore) -> ModelView:
-    """Reads the manifests of the routed versions; may take as long as their store does.
+    """Reads the manifests and tokenizers of the routed versions; may take as long as their store does.
 
     Raises:
-        RefusedDocument: a manifest cannot be read, or is not what the document says.
+        RefusedDocument: one of them cannot be read, or is not what the document says.
     """
     found = {}
     for name in document.routed_versions:
         version = document.versions[name]
         try:
-            found[name] = manifests.get(version.bundle_url, version.bundle_digest)
+            place = version.bundle_url, version.bundle_digest
+            found[name] = Loaded(manifests.get(*place), manifests.transform(*place))
         except (BundleError, OSError) as error:
             raise RefusedDocument(f"the bundle of version {name} cannot be used: {error}") from None
     try:

@@ -1,12 +1,14 @@
-"""Manifests of routed bundles, by digest: in memory, then in the state folder, then where the bundle lies."""
+"""Manifests and transforms of routed bundles: in memory, then in the state folder, then where the bundle lies."""
 
+import hashlib
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from online.api.files import read_or_none, write_whole
-from schemas.bundle import fetch_manifest
-from schemas.manifest import Manifest, bundle_digest
+from schemas.bundle import fetch_manifest, fetch_tokenizer, make_transform
+from schemas.features import FeatureTransform
+from schemas.manifest import TOKENIZER_FILE, Manifest, bundle_digest
 
 
 class ManifestStore:
@@ -15,6 +17,31 @@ class ManifestStore:
     def __init__(self, folder: Path, allowed: tuple[str, ...]) -> None:
         self._folder, self._allowed = folder, allowed
         self._known: dict[str, Manifest] = {}
+        self._transforms: dict[str, FeatureTransform] = {}
+
+    def transform(self, url: str, digest: str) -> FeatureTransform:
+        """Kept too: to parse a large tokenizer takes a second, which a new routes document need not cost again.
+
+        Raises BundleError.
+        """
+        known = self._transforms.get(digest)
+        if known is None:
+            manifest = self.get(url, digest)
+            known = make_transform(manifest, self._tokenizer(url, manifest))
+            self._transforms[digest] = known
+        return known
+
+    def _tokenizer(self, url: str, manifest: Manifest) -> bytes | None:
+        if not manifest.text_features:
+            return None
+        expected = manifest.files[TOKENIZER_FILE]
+        path = self._folder / f"{expected}-{TOKENIZER_FILE}"
+        raw = read_or_none(path)
+        if raw is None or hashlib.sha256(raw).hexdigest() != expected:
+            raw = fetch_tokenizer(url, manifest, self._allowed)
+            if raw is not None:
+                write_whole(path, raw)
+        return raw
 
     def get(self, url: str, digest: str) -> Manifest:
         """Raises BundleError."""

@@ -5,6 +5,7 @@ A request takes one view and looks at nothing else, so a switch in its midst can
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas import wire
 from schemas.features import FeatureTransform
@@ -12,6 +13,13 @@ from schemas.keys import bucket_prefix, feature_prefix, live_key
 from schemas.manifest import Manifest
 from schemas.outputs import AnswerMaker
 from schemas.routes import FeatureTable, Generation, RoutesDocument
+
+
+class Loaded(NamedTuple):
+    """What is read of a bundle."""
+
+    manifest: Manifest
+    transform: FeatureTransform
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,13 +68,13 @@ class ModelView:
         return mine is not None and mine.digest == version.digest
 
 
-def build_view(document: RoutesDocument, manifests: Mapping[str, Manifest]) -> ModelView:
-    """`manifests` by version, for every routed version.
+def build_view(document: RoutesDocument, bundles: Mapping[str, Loaded]) -> ModelView:
+    """`bundles` by version, for every routed version.
 
     Raises:
         ValueError: a manifest is of another model or version than the document says.
     """
-    versions = {name: _version(document, name, manifests[name]) for name in sorted(document.routed_versions)}
+    versions = {name: _version(document, name, bundles[name]) for name in sorted(document.routed_versions)}
     table = document.features
     return ModelView(
         document=document,
@@ -77,8 +85,8 @@ def build_view(document: RoutesDocument, manifests: Mapping[str, Manifest]) -> M
     )
 
 
-def _version(document: RoutesDocument, name: str, manifest: Manifest) -> VersionView:
-    model = document.model
+def _version(document: RoutesDocument, name: str, bundle: Loaded) -> VersionView:
+    model, manifest = document.model, bundle.manifest
     if (manifest.name, manifest.version) != (model, name):
         raise ValueError(f"the bundle of {model} {name} is {manifest.name} {manifest.version}")
     routed, generation = document.versions[name], document.live_generation(name)
@@ -90,7 +98,7 @@ def _version(document: RoutesDocument, name: str, manifest: Manifest) -> Version
         digest=routed.bundle_digest,
         tag=wire.version_tag(routed.bundle_digest),
         manifest=manifest,
-        transform=FeatureTransform(manifest),
+        transform=bundle.transform,
         maker=maker,
         generation=generation,
         bucket_prefix=place,

@@ -1,21 +1,30 @@
-"""The node's HTTP: health, metrics, profile. Served in the node's own loop, which never waits for a worker."""
+"""The node's HTTP: health, metrics, profile, and the public protocol; its loop never waits for a worker."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
 
 from online.inference.node import view
 from online.inference.node.metrics import NodeMetrics
-from online.inference.node.version import Version
+from online.inference.node.oip.rest import oip_routes
+from online.inference.node.oip.rest_answers import is_of_the_protocol, router_error, unexpected_error
+from online.inference.node.repository import Repository
+from online.inference.node.settings import InferenceSettings
 
 
-def build_app(versions: Sequence[Version], device: str, is_draining: Callable[[], bool]) -> FastAPI:
+def build_app(repository: Repository, settings: InferenceSettings, is_draining: Callable[[], bool]) -> FastAPI:
+    versions, device = repository.versions, settings.device
     app = FastAPI(title="Hotset inference node", docs_url="/docs", redoc_url=None)
     metrics = NodeMetrics(versions, device)
+    app.router.routes.extend(oip_routes(repository, settings, is_draining))
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, unexpected_error)
 
     @app.get("/healthz", summary="The process answers")
     async def healthz() -> dict[str, str]:
@@ -35,6 +44,13 @@ def build_app(versions: Sequence[Version], device: str, is_draining: Callable[[]
         return view.profile(versions, device)
 
     return app
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if is_of_the_protocol(request.url.path):
+        return router_error(request, error)
+    return await http_exception_handler(request, error)
 
 
 class HttpServer(uvicorn.Server):

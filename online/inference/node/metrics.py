@@ -40,7 +40,7 @@ class NodeMetrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        named = [(_labels(version), version) for version in self._versions]
+        named = _named(self._versions)
         yield _gauge("device_info", "The device, as set.", [([self._device], 1.0)], ["device"])
         yield _gauge("ready", "Whether the version is warm.", [(n, float(v.is_ready)) for n, v in named])
         yield _gauge("queued_rows", "Rows that wait.", [(n, v.report.queued_rows) for n, v in named])
@@ -56,10 +56,15 @@ class NodeMetrics(Collector):
         yield _counter("requests", "Requests by outcome.", [*outcomes], [*_LABELS, "outcome"])
 
 
-def _labels(version: Version) -> list[str]:
-    """A bundle whose manifest was never read has no name but its digest."""
-    report = version.report
-    return [report.model or "unknown", report.version or version.bundle.digest[:12]]
+def _named(versions: Sequence[Version]) -> list[tuple[list[str], Version]]:
+    """Labels of each version. A bundle whose manifest was never read has no name but its digest; neither has one
+    that bears another's name, since a scrape with two series of the same labels is refused whole."""
+    named: dict[tuple[str, str], Version] = {}
+    for version in versions:
+        digest = version.bundle.digest[:12]
+        labels = (version.model or "unknown", version.name or digest)
+        named[(labels[0], digest) if labels in named else labels] = version
+    return [(list(labels), version) for labels, version in named.items()]
 
 
 def _gauge(name: str, text: str, values: _Values, labels: list[str] = _LABELS) -> Metric:

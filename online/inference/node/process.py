@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Self
 
 from online.inference.node.settings import BundleAddress, InferenceSettings
-from online.inference.report import DRAIN, MAX_LINE_BYTES, Report
+from online.inference.report import DRAIN, MAX_LINE_BYTES, Report, threads_order
 
 _MODULE = "online.inference.worker"
 # Of the time from SIGTERM to the end; the rest is for sending the last answers and for ending.
@@ -53,9 +53,15 @@ class WorkerProcess:
             yield Report.from_line(line)
 
     def drain(self) -> None:
+        self._order(DRAIN)
+
+    def give_threads(self, threads: int) -> None:
+        self._order(threads_order(threads))
+
+    def _order(self, order: bytes) -> None:
         assert self._process.stdin is not None
         with suppress(ConnectionError, RuntimeError):  # it has ended already
-            self._process.stdin.write(DRAIN + b"\n")
+            self._process.stdin.write(order + b"\n")
 
     def kill(self) -> None:
         """The whole group, unless it has been waited for."""
@@ -79,12 +85,17 @@ def worker_arguments(settings: InferenceSettings, bundle: BundleAddress, threads
         *(f"--url={bundle.url}", "--digest", bundle.digest, "--cache", str(settings.cache)),
         *("--device", settings.device, "--threads", str(threads), "--host", settings.host),
         *("--advertise-host", settings.advertised_host),
+        *("--instances", str(settings.instances), "--precision", settings.precision),
         *("--max-queue-delay-ms", str(settings.max_queue_delay_ms)),
         *("--max-queued-rows", str(settings.max_queued_rows), "--drain-s", str(_DRAIN_SHARE * settings.drain_s)),
         *("--log-level", settings.log_level),
     ]
     for prefix in settings.allowed_bundle_urls:
         arguments.append(f"--allowed-url={prefix}")
+    if settings.cuda_graphs:
+        arguments.append("--cuda-graphs")
+    if settings.memory_limit_mib is not None:
+        arguments += ["--memory-limit-mib", str(settings.memory_limit_mib)]
     if settings.max_batch_rows is not None:
         arguments += ["--max-batch-rows", str(settings.max_batch_rows)]
     if settings.unix_sockets is not None:

@@ -4,7 +4,7 @@ import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import (
     Field,
@@ -55,6 +55,27 @@ class InferenceSettings(BaseSettings):
     http_port: NonNegativeInt = Field(
         default=8101, le=65535, description="Of health, metrics and profile; 0: any."
     )
+    grpc_host: str = Field(default="127.0.0.1", description="Where the Open Inference Protocol listens by gRPC.")
+    grpc_port: NonNegativeInt = Field(default=8102, le=65535, description="Of gRPC; 0: any.")
+    admin_token: Path | None = Field(
+        default=None, description="File with the token for loading and unloading; without it these are off."
+    )
+    default_timeout_s: PositiveFloat = Field(
+        default=10.0, description="Deadline of a request by the public protocol that brings none."
+    )
+    max_body_bytes: PositiveInt = Field(default=64 << 20, description="Of a request by the public protocol.")
+    instances: PositiveInt = Field(
+        default=1, le=64, description="Copies of each version that share its queue and its threads."
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="bfloat16 where the golden rows stay within the manifest's tolerance."
+    )
+    cuda_graphs: bool = Field(
+        default=False, description="On `cuda:N`: capture the launches of batches of 1, 2, 4 ... rows."
+    )
+    memory_limit_mib: PositiveInt | None = Field(
+        default=None, description="For weights and activations of a version; by default what the device has free."
+    )
     max_batch_rows: PositiveInt | None = Field(default=None, description="Lowers the bundles' own maximum.")
     max_queue_delay_ms: NonNegativeFloat = Field(
         default=0.0, description="How long an idle device waits for company; a busy one never does."
@@ -90,6 +111,12 @@ class InferenceSettings(BaseSettings):
     @classmethod
     def _device_is_known(cls, device: str) -> str:
         return parse_device(device).name
+
+    @model_validator(mode="after")
+    def _graphs_need_cuda(self) -> Self:
+        if self.cuda_graphs and not self.device.startswith("cuda:"):
+            raise ValueError("cuda_graphs needs a device cuda:N")
+        return self
 
     @model_validator(mode="after")
     def _queue_holds_one_batch(self) -> Self:

@@ -1,4 +1,4 @@
-"""One configured bundle: its worker is started, listened to, and started again when it ends, with growing pauses.
+"""One bundle that is served: its worker is started, listened to, and started again when it ends, with pauses.
 
 A bundle that is refused is tried again slowly. Nothing here touches another version.
 """
@@ -11,9 +11,14 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 
+from online.inference.node.link import WorkerLink
 from online.inference.node.process import WorkerProcess, worker_arguments
 from online.inference.node.settings import BundleAddress, InferenceSettings
 from online.inference.report import EXIT_REFUSED, Report, State
+from schemas.bundle import BundleError, fetch_manifest, load_transform
+from schemas.features import FeatureTransform
+from schemas.manifest import Manifest
+from schemas.wire import Result, Tensor
 
 log = logging.getLogger(__name__)
 
@@ -22,17 +27,20 @@ _END_S = 3.0
 
 
 class Version:
-    """Supervises one worker. `run` is one task of the node's; everything is in its loop.
+    """Supervises one worker. `supervise` is one task of the node's; everything is in its loop.
 
     Args:
-        threads: of torch in the worker.
         on_change: called after each change of `state`.
+
+    Attributes:
+        manifest, transform: of the bundle, once its worker has read it.
+        changed: set at each change of `state`; whoever waits clears it.
     """
 
-    def __init__(
-        self, settings: InferenceSettings, bundle: BundleAddress, threads: int, on_change: Callable[[], None]
-    ) -> None:
-        self._settings, self._threads, self._on_change = settings, threads, on_change
+    def __init__(self, settings: InferenceSettings, bundle: BundleAddress, on_change: Callable[[], None]) -> None:
+        self._settings, self._on_change = settings, on_change
+        self._threads = 1
+        self._link = WorkerLink(bundle.digest)
         self._process: WorkerProcess | None = None
         self._draining = asyncio.Event()
         self._state, self._reason = State.LOADING, ""
@@ -41,6 +49,18 @@ class Version:
         self.bundle = bundle
         self.report = Report(State.LOADING)
         self.loads = self.restarts = 0
+        self.manifest: Manifest | None = None
+        self.transform: FeatureTransform | None = None
+        self.changed = asyncio.Event()
+
+    @property
+    def model(self) -> str | None:
+        """None until its manifest was read, like `name`, which is the version's."""
+        return self.report.model
+
+    @property
+    def name(self) -> str | None:
+        return self.report.version
 
     @property
     def state(self) -> State:
@@ -65,8 +85,26 @@ class Version:
         """Totals over all of its workers, so that a restart is no fall."""
         return self._past + Counter(self.report.counts)
 
+    async def run(self, tensors: list[Tensor], deadline_s: float, priority: int = 0) -> Result:
+        """Runs rows on its worker; cancelling the task withdraws them.
+
+        Args:
+            tensors: (rows, width) each, in wire order.
+            deadline_s: by the event loop's clock.
+
+        Raises:
+            ReplicaGone, ReplicaRefused, TimeoutError.
+        """
+        return await self._link.run(self.report.address, tensors, deadline_s, priority)
+
+    def give_threads(self, threads: int) -> None:
+        """How many torch may use from now on; the worker follows before its next batch."""
+        self._threads = threads
+        if self._process is not None:
+            self._process.give_threads(threads)
+
     def drain(self) -> None:
-        """`run` ends when the worker has answered what it holds."""
+        """`supervise` ends when the worker has answered what it holds."""
         self._draining.set()
         if self._process is not None:
             self._process.drain()
@@ -75,7 +113,12 @@ class Version:
         if self._process is not None:
             self._process.kill()
 
-    async def run(self) -> None:
+    def prepare(self) -> None:
+        """To be called before each `supervise`."""
+        self._draining.clear()
+        self._state, self._reason = State.LOADING, ""
+
+    async def supervise(self) -> None:
         """Until drained. An error of its own ends it, and with it the node."""
         pause_s = self._settings.restart_pause_s
         try:
@@ -96,6 +139,7 @@ class Version:
                 self.restarts += not self._draining.is_set()
         finally:
             self.kill()
+            self._link.close()
             self._change(State.STOPPED, "")
 
     async def _run_worker(self) -> tuple[int | None, str]:
@@ -137,9 +181,24 @@ class Version:
                 if report is None:
                     return self.report.reason
                 self._take(report)
+                if report.model is not None and self.manifest is None:
+                    await self._read_manifest()
                 if report.executing_ms > 1e3 * self._settings.stall_s:
                     process.kill()
                     return f"a batch did not end within {self._settings.stall_s:g} s, the worker was killed"
+
+    async def _read_manifest(self) -> None:
+        """From the copy that the worker has just verified."""
+        cache = self._settings.cache
+        try:
+            manifest, _ = await asyncio.to_thread(
+                fetch_manifest, str(cache / self.bundle.digest), self.bundle.digest, [str(cache)]
+            )
+            copy = cache / self.bundle.digest
+            self.transform = await asyncio.to_thread(load_transform, copy, manifest)
+            self.manifest = manifest
+        except BundleError as error:  # tried again at the next report
+            log.warning("the bundle's copy cannot be read: %s", error, extra=self._names())
 
     def _take(self, report: Report) -> None:
         was_silent, self._reported_s = self._is_silent, time.monotonic()
@@ -152,6 +211,7 @@ class Version:
     def _change(self, state: State, reason: str) -> None:
         self._state, self._reason = state, reason
         log.info("version is %s", state, extra={**self._names(), "reason": reason})
+        self.changed.set()
         self._on_change()
 
     @property

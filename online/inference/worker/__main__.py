@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 
 import uvloop
 
@@ -14,6 +15,7 @@ from online.logs import configure_logs
 def main() -> int:
     options = WorkerOptions.from_argv()
     configure_logs("inference-worker", options.log_level)
+    sys.setswitchinterval(0.0005)
 
     def on_orphaned() -> None:
         logging.getLogger(__name__).warning("the node has gone")

@@ -1,12 +1,15 @@
 """When a free device takes its next batch, and which rows go into it. Pure: no clock, no I/O, no threads.
 
 A device that has just finished takes at once all that waits: whoever arrived while it was busy has waited already.
-Only a device that was idle when the first row arrived waits a little for company.
+Only a device that was idle when the first row arrived waits a little for company. Where only some batch sizes are
+fast, because their launches were captured, a batch is cut or padded to the one of them that does most rows a ms.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from schemas.capacity import BatchTime
 
 
 class Rows(Protocol):
@@ -23,10 +26,16 @@ Waiting = TypeVar("Waiting", bound=Rows)
 
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:
-    """`max_delay_ns` is how long an idle device waits for more rows after the first arrived."""
+    """When and what to take.
+
+    Attributes:
+        max_delay_ns: how long an idle device waits for more rows after the first arrived.
+        preferred_rows: ascending, the last is `max_rows`; empty where every size is as good as its T(b).
+    """
 
     max_rows: int
     max_delay_ns: int = 0
+    preferred_rows: tuple[int, ...] = ()
 
     def wait_ns(self, now_ns: int, waiting_rows: int, first_arrived_ns: int, free_since_ns: int) -> int:
         """How long a free device still waits; 0 means it takes its batch now. At least one row waits.
@@ -39,21 +48,29 @@ class BatchPolicy:
             return 0
         return max(0, first_arrived_ns + self.max_delay_ns - now_ns)
 
-    def choose(self, waiting: Iterable[Waiting]) -> list[Waiting]:
+    def choose(self, waiting: Iterable[Waiting], time: BatchTime | None = None) -> list[Waiting]:
         """The next batch of `waiting`, which is in order of service: by priority, then by arrival.
 
         Rows of another shape than the first are left where they are. The first that does not fit ends the batch,
         so that a large request is not overtaken for ever by small ones.
         """
         chosen: list[Waiting] = []
-        room = self.max_rows
+        rows = 0
         for item in waiting:
             if chosen and item.shape != chosen[0].shape:
                 continue
-            if item.rows > room:
+            if rows + item.rows > self.max_rows:
                 break
             chosen.append(item)
-            room -= item.rows
-            if room == 0:
+            rows += item.rows
+            if rows == self.max_rows:
                 break
+        if self.preferred_rows and time is not None:
+            aim = self._best_size(rows, time)
+            while rows > aim and len(chosen) > 1:  # a request's rows are not torn apart for it
+                rows -= chosen.pop().rows
         return chosen
+
+    def _best_size(self, rows: int, time: BatchTime) -> int:
+        """The preferred size that does most of `rows` a millisecond; of equals the larger."""
+        return max(self.preferred_rows, key=lambda size: (min(rows, size) / time.batch_ms(size), size))

@@ -5,8 +5,8 @@ from itertools import chain
 
 from online.inference.worker.batch_policy import BatchPolicy
 from online.inference.worker.jobs import Job, Part
-from online.inference.worker.stage import Stage
-from schemas.wire import Tensor
+from online.inference.worker.stage import Allocate, Batch, Stage
+from schemas.capacity import BatchTime
 
 PRIORITIES = 2
 
@@ -14,33 +14,42 @@ PRIORITIES = 2
 class BatchQueue:
     """Counts rows, not requests, and only those that no batch has taken yet."""
 
-    def __init__(self, policy: BatchPolicy, max_queued_rows: int) -> None:
+    def __init__(self, policy: BatchPolicy, max_queued_rows: int, allocate: Allocate) -> None:
         self._policy = policy
         self._max_queued_rows = max_queued_rows
         # Dictionaries for their order and for removal from the middle.
         self._waiting: tuple[dict[Part, None], ...] = tuple({} for _ in range(PRIORITIES))
-        self._stage = Stage(policy.max_rows)
-        self.rows = 0
+        self._stage = Stage(policy.max_rows, allocate)
+        self._lane_rows = [0] * PRIORITIES
 
-    def put(self, job: Job) -> bool:
-        """False where there is no room for its rows. A request larger than the queue is let into an empty one."""
-        if self.rows and self.rows + job.rows > self._max_queued_rows:
-            return False
-        self.rows += job.rows
+    @property
+    def rows(self) -> int:
+        return sum(self._lane_rows)
+
+    def rows_before(self, priority: int) -> int:
+        """Rows that are served before a request of this priority that comes now."""
+        return sum(self._lane_rows[: priority + 1])
+
+    def has_room(self, job: Job) -> bool:
+        """A request larger than the queue is let into an empty one."""
+        return not self.rows or self.rows + job.rows <= self._max_queued_rows
+
+    def put(self, job: Job) -> None:
+        self._lane_rows[job.priority] += job.rows
         lane = self._waiting[job.priority]
         self._stage.catch_up(self._in_order())
         for part in job.parts:
             lane[part] = None
             self._stage.add(part)
-        return True
 
-    def withdraw(self, job: Job) -> None:
-        """Removes what no batch has taken yet."""
+    def withdraw(self, job: Job) -> bool:
+        """Removes what no batch has taken yet. True where that was all of it: it was certainly not executed."""
         lane = self._waiting[job.priority]
-        for part in job.parts:
-            if part in lane:
-                del lane[part]
-                self.rows -= part.rows
+        left = [part for part in job.parts if part in lane]
+        for part in left:
+            del lane[part]
+            self._lane_rows[job.priority] -= part.rows
+        return len(left) == len(job.parts)
 
     def wait_ns(self, now_ns: int, free_since_ns: int) -> int | None:
         """How long a free device still waits for company; None: for the first row."""
@@ -49,13 +58,17 @@ class BatchQueue:
         first = min(next(iter(lane)).job.arrived_ns for lane in self._waiting if lane)
         return self._policy.wait_ns(now_ns, self.rows, first, free_since_ns)
 
-    def take(self) -> tuple[list[Part], list[Tensor]]:
-        """The next batch's parts, at least one, and their stacked rows."""
-        parts = self._policy.choose(self._in_order())
+    def take(self, time: BatchTime | None = None) -> Batch:
+        """The next batch, of at least one part."""
+        parts = self._policy.choose(self._in_order(), time)
         for part in parts:
             del self._waiting[part.job.priority][part]
-            self.rows -= part.rows
-        return parts, self._stage.take(parts)
+            self._lane_rows[part.job.priority] -= part.rows
+        return self._stage.take(parts)
+
+    def give_back(self, batch: Batch) -> None:
+        """Its arrays may be filled again."""
+        self._stage.give_back(batch)
 
     def stack_ahead(self) -> None:
         """Stacks the next batch as far as it is known."""

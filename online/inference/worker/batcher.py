@@ -1,101 +1,117 @@
 """Dynamic batcher: requests in, batches to the model, outcomes out. Imports no torch: the model is a callable.
 
-Owns the queue and the loop of the device thread, which takes its next batch itself the moment it is free: nothing
+Owns the queue and the loop of each device thread, which takes its next batch itself the moment it is free: nothing
 that could be done while the device was busy happens between two batches. When to take and how much is decided in
-`batch_policy.py`. Outcomes are handed over in the device thread; answering them is the wire's work.
+`batch_policy.py`, who may wait in `admission.py`. Outcomes are handed over in the device thread; answering them is
+the wire's work; what a batch that fails becomes is told in `execution.py`.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
 
-import numpy as np
-
+from online.inference.worker.admission import Admission
 from online.inference.worker.batch_policy import BatchPolicy
 from online.inference.worker.batch_queue import BatchQueue
-from online.inference.worker.jobs import BatchTimes, Job, Part
-from schemas.wire import Float32Array, Tensor
+from online.inference.worker.execution import Attempt, BatchCounts, Execution, Outcome, RunBatch
+from online.inference.worker.jobs import Job
+from online.inference.worker.stage import Allocate, Batch, plain_arrays
+from online.inference.worker.time_model import OnlineBatchTime
+from schemas.capacity import BatchTime
 
-log = logging.getLogger(__name__)
-
-RunBatch = Callable[[list[Tensor]], Float32Array]
-_MAX_SHOWN_ERROR = 300
-
-
-class DeviceLost(Exception):
-    """The device or its context is beyond use: raised by a `RunBatch`, it ends the device thread."""
+_PROBE_AFTER_NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a batch: (rows, K) outputs, or the reason why there are none."""
+class Refusal(NamedTuple):
+    """A job not let in, `is_late` for its deadline's sake; after `retry_after_ms` one like it would be."""
 
-    parts: list[Part]
-    outputs: Float32Array | None
-    times: BatchTimes
-    error: str = ""
+    job: Job
+    retry_after_ms: int
+    is_late: bool
 
 
-@dataclass(slots=True)
-class BatchCounts:
-    """Written by the device thread alone."""
+@dataclass(slots=True, eq=False)
+class _Instance:
+    """One device thread. `rows` are on its device since `began_ns`; 0 while it is free."""
 
-    batches: int = 0
+    run_batch: RunBatch
     rows: int = 0
-    failed_batches: int = 0
-    busy_ns: int = 0
-    queue_ns: int = 0
+    began_ns: int = 0
 
 
 class Batcher:
-    """`submit` and `withdraw` are for one thread, `run` is the body of another.
+    """`submit` and `withdraw` are for one thread; `run` is the body of others, one for each instance of the model.
 
     Args:
-        run_batch: stacked tensors of n rows to (n, `outputs`) float32; may raise.
+        outputs: K, the columns of the model's output.
+        time_of_batch: T(b) as measured before serving.
         deliver: takes each outcome, in the device thread; must not block.
+        instances: how many threads will call `run`.
+        allocate: memory for stacked rows.
+        now_ns, condition: the clock, and what device threads wait on; a simulation brings its own.
     """
 
     def __init__(
         self,
-        run_batch: RunBatch,
         outputs: int,
         policy: BatchPolicy,
         max_queued_rows: int,
+        time_of_batch: BatchTime,
         deliver: Callable[[Outcome], None],
+        instances: int = 1,
+        allocate: Allocate = plain_arrays,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        condition: Callable[[], threading.Condition] = threading.Condition,
     ) -> None:
-        self._run_batch, self._outputs, self._deliver, self._now_ns = run_batch, outputs, deliver, now_ns
-        self._queue = BatchQueue(policy, max_queued_rows)
-        self._changed = threading.Condition(threading.Lock())
-        self._is_idle = False
+        self._now_ns = now_ns
+        self._execution = Execution(outputs, deliver, self._count, now_ns)
+        self._queue = BatchQueue(policy, max_queued_rows, allocate)
+        self._admission = Admission(policy.max_rows, instances)
+        self._max_rows = policy.max_rows
+        self._changed = condition()
+        self._instances: list[_Instance] = []
+        self._idle = 0
         self._stopping = False
-        self._began_ns = 0
+        self._counted_at_ns = 0
+        self.time = OnlineBatchTime(time_of_batch, policy.max_rows)
         self.counts = BatchCounts()
-        self.executing_rows = 0
 
     @property
     def queued_rows(self) -> int:
         return self._queue.rows
 
     @property
-    def executing_ns(self) -> int:
-        """For how long the batch on the device has been there; 0 when the device is free."""
-        return self._now_ns() - self._began_ns if self.executing_rows else 0
+    def executing_rows(self) -> int:
+        return sum(instance.rows for instance in self._instances)
 
-    def submit(self, jobs: Sequence[Job]) -> list[Job]:
-        """Queues what arrived together, so that it can share a batch; returns those the queue has no room for."""
+    @property
+    def executing_ns(self) -> int:
+        """For how long the oldest batch on a device has been there; 0 when all are free."""
+        began = [instance.began_ns for instance in self._instances if instance.rows]
+        return self._now_ns() - min(began) if began else 0
+
+    def submit(self, jobs: Sequence[Job]) -> list[Refusal]:
+        """Queues what arrived together, so that it can share a batch; returns those that are not let in."""
+        refused = []
         with self._changed:
-            refused = [job for job in jobs if not self._queue.put(job)]
-            if self._is_idle and len(refused) < len(jobs):
+            now_ns = self._now_ns()
+            for job in jobs:
+                if (refusal := self._refusal(job, now_ns)) is not None:
+                    refused.append(refusal)
+                    continue
+                self._queue.put(job)
+                self._admission.took(job.rows, now_ns)
+            if self._idle and len(refused) < len(jobs):
                 self._changed.notify()
         return refused
 
-    def withdraw(self, job: Job) -> None:
-        """Rows that no batch has taken will not be executed."""
+    def withdraw(self, job: Job) -> bool:
+        """Rows that no batch has taken will not be executed. True where that is all of them."""
         with self._changed:
-            self._queue.withdraw(job)
+            return self._queue.withdraw(job)
 
     def stack_ahead(self) -> None:
         """Stacks the next batch; to be called while the device is busy."""
@@ -103,19 +119,55 @@ class Batcher:
             self._queue.stack_ahead()
 
     def stop(self) -> None:
-        """`run` returns once the queue is empty."""
+        """Each `run` returns once the queue is empty."""
         with self._changed:
             self._stopping = True
-            self._changed.notify()
+            self._changed.notify_all()
 
-    def run(self) -> None:
-        """Body of the device thread. Raises DeviceLost; whoever waits is then answered by the caller."""
-        while (taken := self._next()) is not None:
-            parts, tensors, began_ns = taken
-            self._execute(parts, tensors, began_ns)
-            self.executing_rows = 0
+    def run(self, run_batch: RunBatch) -> None:
+        """Body of a device thread. Raises DeviceLost; whoever waits is then answered by the caller.
 
-    def _next(self) -> tuple[list[Part], list[Tensor], int] | None:
+        Args:
+            run_batch: stacked tensors of n rows to (n, K) float32; may raise.
+        """
+        instance = _Instance(run_batch)
+        self._instances.append(instance)
+        while (batch := self._next(instance)) is not None:
+            self._execution.settle(instance.run_batch, batch, instance.began_ns)
+            with self._changed:
+                instance.rows = 0
+                self._queue.give_back(batch)
+
+    def _refusal(self, job: Job, now_ns: int) -> Refusal | None:
+        if not self._queue.has_room(job):
+            rows = self._queue.rows
+            fit = self.time.fit
+            wait_ms = (ceil(rows / self._max_rows) * fit.tau0_ms + rows * fit.alpha_ms) / max(
+                1, len(self._instances)
+            )
+            return Refusal(job, max(1, ceil(wait_ms)), False)
+        if not job.deadline_ns or self._needs_a_probe(now_ns):
+            return None
+        left_ms = (job.deadline_ns - now_ns) / 1e6
+        needed_ms = self._admission.answer_ms(
+            self.time.fit, job.rows, self._queue.rows_before(job.priority), self._free_in_ms(now_ns), now_ns
+        )
+        return Refusal(job, max(1, ceil(needed_ms - left_ms)), True) if needed_ms > left_ms else None
+
+    def _needs_a_probe(self, now_ns: int) -> bool:
+        """Whether a free device has executed nothing for long: T(b) would never be found to be shorter again."""
+        return not self._queue.rows and not self.executing_rows and now_ns - self._counted_at_ns > _PROBE_AFTER_NS
+
+    def _free_in_ms(self, now_ns: int) -> float:
+        """Until the first device is free, by its batch's expected time."""
+        fit = self.time.fit
+        left_ms = (
+            fit.batch_ms(instance.rows) - (now_ns - instance.began_ns) / 1e6 if instance.rows else 0.0
+            for instance in self._instances
+        )
+        return max(0.0, min(left_ms, default=0.0))
+
+    def _next(self, instance: _Instance) -> Batch | None:
         with self._changed:
             free_since_ns = self._now_ns()
             while (wait_ns := self._queue.wait_ns(self._now_ns(), free_since_ns)) != 0:
@@ -123,54 +175,17 @@ class Batcher:
                     if wait_ns is None:
                         return None
                     break
-                self._is_idle = True
+                self._idle += 1
                 self._changed.wait(None if wait_ns is None else wait_ns / 1e9)
-                self._is_idle = False
-            began_ns = self._now_ns()
-            parts, tensors = self._queue.take()
-            self._began_ns, self.executing_rows = began_ns, len(tensors[0])
-        return parts, tensors, began_ns
+                self._idle -= 1
+            instance.began_ns = self._now_ns()
+            batch = self._queue.take(self.time.fit)
+            instance.rows = batch.rows
+        return batch
 
-    def _execute(self, parts: list[Part], tensors: list[Tensor], began_ns: int) -> None:
-        """A batch that fails is tried again request by request, so that a bad row fails alone."""
-        outcome = self._attempt(parts, tensors, began_ns)
-        if outcome.outputs is None and len(parts) > 1:
-            log.warning(
-                "batch of %d rows failed, trying its requests one by one: %s", len(tensors[0]), outcome.error
-            )
-            for part in parts:
-                if part.job.is_open:
-                    # Copies: a model may write into its input, and these are the request's own rows.
-                    own = [tensor.copy() for tensor in part.tensors()]
-                    self._deliver(self._attempt([part], own, self._now_ns()))
-            return
-        self._deliver(outcome)
-
-    def _attempt(self, parts: list[Part], tensors: list[Tensor], began_ns: int) -> Outcome:
-        started_ns = self._now_ns()
-        rows, error, outputs = len(tensors[0]), "", None
-        try:
-            outputs = self._checked(self._run_batch(tensors), rows)
-        except DeviceLost:
-            raise
-        except Exception as failure:  # noqa: BLE001 - whatever a model raises is an outcome of its batch
-            error = f"{type(failure).__name__}: {failure}"[:_MAX_SHOWN_ERROR]
-        ended_ns = self._now_ns()
-        self._count(parts, rows, began_ns, ended_ns, outputs is None)
-        return Outcome(
-            parts, outputs, BatchTimes(rows, began_ns, started_ns - began_ns, ended_ns - started_ns), error
-        )
-
-    def _checked(self, outputs: Float32Array, rows: int) -> Float32Array:
-        """A copy: the model's answer may be a view of the stage. Raises ValueError on another shape."""
-        if outputs.shape != (rows, self._outputs):
-            raise ValueError(f"the model gave {outputs.shape} for {rows} rows of {self._outputs} outputs")
-        return np.array(outputs, dtype=np.float32)
-
-    def _count(self, parts: list[Part], rows: int, began_ns: int, ended_ns: int, failed: bool) -> None:
-        counts = self.counts
-        counts.batches += 1
-        counts.rows += rows
-        counts.failed_batches += failed
-        counts.busy_ns += ended_ns - began_ns
-        counts.queue_ns += sum((began_ns - part.job.arrived_ns) * part.rows for part in parts)
+    def _count(self, attempt: Attempt) -> None:
+        with self._changed:
+            self.counts.add(attempt)
+            self._counted_at_ns = self._now_ns()
+            if not attempt.is_failed and not attempt.is_halved:
+                self.time.observe(attempt.rows, attempt.busy_ns / 1e6)

@@ -1,10 +1,9 @@
 """What a request must look like to be run by the bundle of this worker. Pure."""
 
-import numpy as np
-
 from schemas import wire
 from schemas.http import ProblemCode
 from schemas.manifest import Manifest
+from schemas.shapes import InputShapes
 
 
 class Refused(Exception):
@@ -16,12 +15,12 @@ class Refused(Exception):
 
 
 class Contract:
-    """Of one bundle: its tag, and name, dtype and width of its inputs in wire order."""
+    """Of one bundle: its tag, and the shapes of its inputs in wire order."""
 
     def __init__(self, manifest: Manifest, digest: str) -> None:
         self._tag = wire.version_tag(digest)
         self._version = f"{manifest.name} {manifest.version}"
-        self._inputs = [(item.name, np.dtype(item.dtype), item.width) for item in manifest.inputs]
+        self._shapes = InputShapes(manifest)
 
     def check(self, request: wire.Request) -> None:
         """Raises Refused: meant for another bundle, an unknown priority, or tensors the model does not take."""
@@ -32,16 +31,11 @@ class Contract:
             )
         if request.priority > 1:
             raise Refused(ProblemCode.INVALID_REQUEST, f"priority {request.priority}: 0 and 1 are known")
-        if len(request.tensors) != len(self._inputs):
-            raise Refused(
-                ProblemCode.INVALID_FEATURES, f"{len(request.tensors)} tensors for {len(self._inputs)} inputs"
-            )
+        wanted = len(self._shapes.names)
+        if len(request.tensors) != wanted:
+            raise Refused(ProblemCode.INVALID_FEATURES, f"{len(request.tensors)} tensors for {wanted} inputs")
         rows = len(request.tensors[0])
         if rows == 0:
             raise Refused(ProblemCode.INVALID_REQUEST, "a request without rows")
-        for tensor, (name, dtype, width) in zip(request.tensors, self._inputs, strict=True):
-            if tensor.dtype != dtype or tensor.shape != (rows, width):
-                raise Refused(
-                    ProblemCode.INVALID_FEATURES,
-                    f"input {name} must be ({rows}, {width}) {dtype}, not {tensor.shape} {tensor.dtype}",
-                )
+        if (problem := self._shapes.problem(request.tensors, rows)) is not None:
+            raise Refused(ProblemCode.INVALID_FEATURES, problem)

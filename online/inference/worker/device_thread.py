@@ -1,39 +1,31 @@
-"""The device thread: loads the bundle, warms it up, then runs the batcher until it is stopped or dies.
+"""The threads that run the model: one that loads it, at low priority, then one for each instance.
 
-Its events are called in the event loop. torch is imported in this thread, so the loop answers the node meanwhile.
+Loading takes seconds of a core; it must not slow the version in service, so its thread yields to all others. The
+device threads are started from the event loop, whose priority they have. torch is imported in the loading thread,
+so the loop answers the node meanwhile. Events are called in the event loop.
 """
 
 import asyncio
 import logging
+import os
+import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from online.inference.report import EXIT_DRAINED, EXIT_REFUSED
 from online.inference.worker.batch_policy import BatchPolicy
-from online.inference.worker.batcher import Batcher, Outcome
+from online.inference.worker.batcher import Batcher
+from online.inference.worker.execution import Outcome, RunBatch
 from online.inference.worker.options import WorkerOptions
+from online.inference.worker.warm import Warm
 from schemas.bundle import Bundle, BundleError
-from schemas.capacity import BatchTime
-from schemas.manifest import Manifest
 
 log = logging.getLogger(__name__)
 
 EXIT_CRASHED = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """A version that can serve. `overruns` tells how many batches an emulated device could not do in time."""
-
-    manifest: Manifest
-    digest: str
-    batcher: Batcher
-    max_batch_rows: int
-    table: list[tuple[int, float]]
-    fit: BatchTime
-    overruns: Callable[[], int]
+_LOADING_NICENESS = 10
 
 
 class DeviceEvents(Protocol):
@@ -43,46 +35,75 @@ class DeviceEvents(Protocol):
     def on_end(self, status: int, reason: str) -> None: ...
 
 
-def start_device_thread(options: WorkerOptions, events: DeviceEvents) -> threading.Thread:
-    """To be called in the event loop. A daemon: one that hangs in a kernel must not keep the process."""
-    loop = asyncio.get_running_loop()
-    thread = threading.Thread(target=_body, args=(options, events, loop), name="device", daemon=True)
-    thread.start()
-    return thread
+class Device:
+    """The threads of one worker. Daemons: one that hangs in a kernel must not keep the process."""
+
+    def __init__(self, options: WorkerOptions, events: DeviceEvents) -> None:
+        self._options, self._events = options, events
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """To be called in the event loop."""
+        self._start(self._load, "load")
+
+    def _load(self) -> None:
+        _yield_to_others()
+        warm, instances = self._warm_up()
+        self._loop.call_soon_threadsafe(self._on_warm, warm, instances)
+
+    def _on_warm(self, warm: Warm, instances: Sequence[RunBatch]) -> None:
+        for number, run_batch in enumerate(instances):
+            self._start(partial(self._serve, warm, run_batch), f"device-{number}")
+        self._events.on_warm(warm)
+
+    def _serve(self, warm: Warm, run_batch: RunBatch) -> None:
+        warm.batcher.run(run_batch)
+        self._loop.call_soon_threadsafe(self._events.on_end, EXIT_DRAINED, "")
+
+    def _start(self, work: Callable[[], None], name: str) -> None:
+        threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True).start()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BundleError as error:
+            status, reason = EXIT_REFUSED, str(error)
+        except BaseException as error:
+            log.error("%s died", threading.current_thread().name, exc_info=True)
+            status, reason = EXIT_CRASHED, f"{type(error).__name__}: {error}"
+        else:
+            return
+        self._loop.call_soon_threadsafe(self._events.on_end, status, reason)
+
+    def _warm_up(self) -> tuple[Warm, list[RunBatch]]:
+        from online.inference.worker import runner  # here, because it loads torch, which takes seconds
+
+        options = self._options
+        bundle = runner.fetch(options)
+        self._loop.call_soon_threadsafe(self._events.on_bundle, bundle)
+        manifest = bundle.manifest
+        max_rows = min(manifest.max_batch_rows, options.max_batch_rows or manifest.max_batch_rows)
+        loaded = runner.load(options, bundle, max_rows)
+        measured, *_ = [runner.warm_up(run_batch, bundle, max_rows) for run_batch in loaded.instances]
+        batcher = Batcher(
+            len(manifest.output.outputs),
+            BatchPolicy(max_rows, round(options.max_queue_delay_ms * 1e6), loaded.preferred_rows),
+            max(options.max_queued_rows, max_rows),
+            measured.fit,
+            self._hand_over,
+            instances=len(loaded.instances),
+            allocate=loaded.allocate,
+        )
+        warm = Warm(
+            manifest, bundle.digest, batcher, max_rows, measured.table, loaded.overruns, loaded.give_threads
+        )
+        return warm, loaded.instances
+
+    def _hand_over(self, outcome: Outcome) -> None:
+        self._loop.call_soon_threadsafe(self._events.on_outcome, outcome)
 
 
-def _body(options: WorkerOptions, events: DeviceEvents, loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        warm = _warm_up(options, events, loop)
-        loop.call_soon_threadsafe(events.on_warm, warm)
-        warm.batcher.run()
-        status, reason = EXIT_DRAINED, ""
-    except BundleError as error:
-        status, reason = EXIT_REFUSED, str(error)
-    except BaseException as error:
-        log.error("the device thread died", exc_info=True)
-        status, reason = EXIT_CRASHED, f"{type(error).__name__}: {error}"
-    loop.call_soon_threadsafe(events.on_end, status, reason)
-
-
-def _warm_up(options: WorkerOptions, events: DeviceEvents, loop: asyncio.AbstractEventLoop) -> Warm:
-    from online.inference.worker import runner  # here, because it loads torch, which takes seconds
-
-    bundle = runner.fetch(options)
-    loop.call_soon_threadsafe(events.on_bundle, bundle)
-    run_batch = runner.load(options, bundle)
-    max_rows = min(bundle.manifest.max_batch_rows, options.max_batch_rows or bundle.manifest.max_batch_rows)
-    measured = runner.warm_up(run_batch, bundle.manifest, max_rows)
-    batcher = Batcher(
-        run_batch,
-        len(bundle.manifest.output.outputs),
-        BatchPolicy(max_rows, round(options.max_queue_delay_ms * 1e6)),
-        max(options.max_queued_rows, max_rows),
-        lambda outcome: _hand_over(loop, events, outcome),
-    )
-    overruns = runner.overruns_of(run_batch)
-    return Warm(bundle.manifest, bundle.digest, batcher, max_rows, measured.table, measured.fit, overruns)
-
-
-def _hand_over(loop: asyncio.AbstractEventLoop, events: DeviceEvents, outcome: Outcome) -> None:
-    loop.call_soon_threadsafe(events.on_outcome, outcome)
+def _yield_to_others() -> None:
+    """Linux keeps a niceness for each thread, and threads that torch starts from this one inherit it."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOADING_NICENESS)

@@ -12,12 +12,13 @@ class Job:
 
     Attributes:
         tensors: one for each input of the model, (rows, *shape) each.
+        deadline_ns: by the monotonic clock, 0 for none.
         is_open: nobody has answered it yet.
     """
 
     __slots__ = (
-        *("arrived_ns", "batch_ns", "batch_rows", "close", "execute_ns", "is_open", "outputs", "owner"),
-        *("parts", "parts_left", "priority", "queue_ns", "request_id", "rows", "shape", "tensors"),
+        *("arrived_ns", "batch_ns", "batch_rows", "close", "deadline_ns", "execute_ns", "is_open", "outputs"),
+        *("owner", "parts", "parts_left", "priority", "queue_ns", "request_id", "rows", "shape", "tensors"),
     )
 
     def __init__(
@@ -28,9 +29,10 @@ class Job:
         tensors: list[Tensor],
         arrived_ns: int,
         max_part_rows: int,
+        deadline_ns: int = 0,
     ) -> None:
         self.owner, self.request_id, self.priority, self.tensors = owner, request_id, priority, tensors
-        self.arrived_ns = arrived_ns
+        self.arrived_ns, self.deadline_ns = arrived_ns, deadline_ns
         self.rows = len(tensors[0])
         self.shape: Hashable = tuple((tensor.shape[1:], tensor.dtype.char) for tensor in tensors)
         self.parts = [

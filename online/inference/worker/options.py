@@ -1,17 +1,23 @@
 """What a worker is told by its node: command line arguments, since each worker serves one bundle."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from online.inference.devices import Device, parse_device
+
+Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`unix_socket` or else an ephemeral port of `host`; `max_batch_rows` may only lower the bundle's own."""
+    """`unix_socket` or else an ephemeral port of `host`; `max_batch_rows` may only lower the bundle's own.
+
+    `threads` are of all `instances` together. `argv` is what the rest was read from; instances are given it too.
+    """
 
     url: str
     digest: str
@@ -19,6 +25,10 @@ class WorkerOptions:
     cache: Path
     device: Device
     threads: int
+    instances: int
+    precision: Precision
+    cuda_graphs: bool
+    memory_limit_mib: int | None
     host: str
     advertise_host: str
     unix_socket: Path | None
@@ -27,6 +37,7 @@ class WorkerOptions:
     max_queued_rows: int
     drain_s: float
     log_level: str
+    argv: tuple[str, ...] = ()
 
     @classmethod
     def from_argv(cls, argv: Sequence[str] | None = None) -> Self:
@@ -36,7 +47,11 @@ class WorkerOptions:
         parser.add_argument("--allowed-url", dest="allowed_urls", action="append", default=[], help="a prefix")
         parser.add_argument("--cache", type=Path, required=True, help="folder for copies of bundles")
         parser.add_argument("--device", type=parse_device, default=parse_device("cpu"))
-        parser.add_argument("--threads", type=int, default=1, help="of one forward")
+        parser.add_argument("--threads", type=int, default=1, help="of torch, all instances together")
+        parser.add_argument("--instances", type=int, default=1, help="copies of the model that share the queue")
+        parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+        parser.add_argument("--cuda-graphs", action="store_true", help="capture batches of 1, 2, 4 ... rows")
+        parser.add_argument("--memory-limit-mib", type=int, help="for weights and activations")
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--advertise-host", default="127.0.0.1", help="by which clients reach this host")
         parser.add_argument("--unix-socket", type=Path)
@@ -45,5 +60,6 @@ class WorkerOptions:
         parser.add_argument("--max-queued-rows", type=int, default=2048)
         parser.add_argument("--drain-s", type=float, default=10.0)
         parser.add_argument("--log-level", default="INFO")
-        given = vars(parser.parse_args(argv))
-        return cls(**{**given, "allowed_urls": tuple(given["allowed_urls"])})
+        words = tuple(sys.argv[1:] if argv is None else argv)
+        given = vars(parser.parse_args(words))
+        return cls(**{**given, "allowed_urls": tuple(given["allowed_urls"])}, argv=words)

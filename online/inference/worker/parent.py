@@ -5,14 +5,17 @@ import os
 import sys
 from collections.abc import Callable
 
-from online.inference.report import DRAIN, Report
+from online.inference.report import DRAIN, Report, threads_of
 
 
 class ParentLink(asyncio.Protocol):
-    """Calls `on_drain` on that order, and `on_gone` when the node has ended."""
+    """Calls `on_drain` and `on_threads` on these orders, and `on_gone` when the node has ended."""
 
-    def __init__(self, on_drain: Callable[[], None], on_gone: Callable[[], None]) -> None:
-        self._on_drain, self._on_gone = on_drain, on_gone
+    def __init__(
+        self, on_drain: Callable[[], None], on_threads: Callable[[int], None], on_gone: Callable[[], None]
+    ) -> None:
+        self._on_drain, self._on_threads, self._on_gone = on_drain, on_threads, on_gone
+        self._unread = b""
         # Whatever else prints goes to standard error: a stray line would break the channel.
         self._report_fd = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -23,8 +26,12 @@ class ParentLink(asyncio.Protocol):
         await asyncio.get_running_loop().connect_read_pipe(lambda: self, sys.stdin)
 
     def data_received(self, data: bytes) -> None:
-        if DRAIN in data:
-            self._on_drain()
+        *orders, self._unread = (self._unread + data).split(b"\n")
+        for order in orders:
+            if order == DRAIN:
+                self._on_drain()
+            elif (threads := threads_of(order)) is not None:
+                self._on_threads(threads)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_gone()

@@ -12,14 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
+import torch
 
-from online.inference.worker.batcher import DeviceLost, RunBatch
+from online.inference.worker import cuda
+from online.inference.worker.execution import DeviceLost, OutOfMemory, RunBatch
+from online.inference.worker.golden import GoldenRows
+from online.inference.worker.instance import RemoteInstance
+from online.inference.worker.memory_check import check_memory
 from online.inference.worker.options import WorkerOptions
+from online.inference.worker.stage import Allocate, plain_arrays
 from runtime.program import Program, load_program, set_threads
-from schemas.bundle import Bundle, fetch_bundle
+from schemas.bundle import Bundle, BundleError, fetch_bundle
 from schemas.capacity import BatchTime, fit_batch_time
-from schemas.features import FeatureTransform
 from schemas.manifest import Manifest
 from schemas.wire import Float32Array, Tensor
 
@@ -38,18 +42,52 @@ class Measured:
     fit: BatchTime
 
 
-class Runner:
-    """A `RunBatch` over a bundle's program: stacked tensors in the manifest's order of inputs."""
+@dataclass(slots=True)
+class ThreadShare:
+    """How many threads torch may use; changed from another thread, followed at the next batch."""
 
-    def __init__(self, program: Program, manifest: Manifest) -> None:
-        self._program = program
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A bundle on its device.
+
+    Attributes:
+        instances: one `RunBatch` for each device thread.
+        give_threads: how many torch may use, all instances together.
+        overruns: how many batches took longer than the device that is emulated; always 0 for a real one.
+        allocate: memory from which the device reads fastest.
+        preferred_rows: as in `BatchPolicy`.
+    """
+
+    instances: list[RunBatch]
+    give_threads: Callable[[int], None]
+    overruns: Callable[[], int] = lambda: 0
+    allocate: Allocate = plain_arrays
+    preferred_rows: tuple[int, ...] = ()
+
+
+class Runner:
+    """A `RunBatch` over a bundle's program in this process: stacked tensors in the manifest's order of inputs."""
+
+    def __init__(self, program: Program, manifest: Manifest, share: ThreadShare) -> None:
+        self.program, self.share = program, share
         self._names = [tensor.name for tensor in manifest.inputs]
+        self._threads = 0
 
     def __call__(self, tensors: list[Tensor]) -> Float32Array:
-        """Raises DeviceLost where the CUDA context is beyond use, else whatever the model raises."""
+        """Raises DeviceLost where the CUDA context is beyond use, OutOfMemory, else whatever the model raises."""
+        if self._threads != self.share.threads:  # torch keeps it for each thread
+            self._threads = self.share.threads
+            set_threads(self._threads)
         try:
-            return self._program(dict(zip(self._names, tensors, strict=True)))
+            return self.program(dict(zip(self._names, tensors, strict=True)))
         except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+                if self.program.device.type == "cuda":
+                    torch.cuda.empty_cache()
+                raise OutOfMemory(str(error).partition("\n")[0]) from None
             if "CUDA error" in str(error):  # every later call would fail in the same way
                 raise DeviceLost(str(error).partition("\n")[0]) from error
             raise
@@ -87,33 +125,82 @@ def fetch(options: WorkerOptions) -> Bundle:
     return fetch_bundle(options.url, options.digest, options.cache, options.allowed_urls)
 
 
-def load(options: WorkerOptions, bundle: Bundle) -> RunBatch:
-    """The bundle's program on its device, checked by its golden rows. Raises BundleError."""
+def load(options: WorkerOptions, bundle: Bundle, max_rows: int) -> Loaded:
+    """The bundle on its device, checked by its golden rows. Raises BundleError, also where it does not fit."""
+    device = options.device
+    is_cuda = device.torch_name.startswith("cuda")
+    check_memory(options, bundle, max_rows, torch.cuda.mem_get_info(device.torch_name)[0] if is_cuda else None)
+    if options.instances > 1 and device.torch_name == "cpu" and device.emulated is None:
+        return _load_apart(options)
+    runner = load_here(options, bundle)
+
+    def give_threads(threads: int) -> None:
+        runner.share.threads = threads
+
+    if device.emulated is not None:
+        _wake_precisely()
+        emulated = [EmulatedRunner(runner, device.emulated) for _ in range(options.instances)]
+        return Loaded(list(emulated), give_threads, lambda: sum(one.overruns for one in emulated))
+    if is_cuda:
+        return _on_streams(options, bundle, runner, max_rows, give_threads)
+    return Loaded([runner], give_threads)
+
+
+def load_here(options: WorkerOptions, bundle: Bundle) -> Runner:
+    """The bundle's program in this process, checked by its golden rows. Raises BundleError."""
     set_threads(options.threads)
-    program = load_program(bundle.folder, bundle.manifest, options.device.torch_name)
-    runner = Runner(program, bundle.manifest)
-    if options.device.emulated is None:
-        return runner
-    _wake_precisely()
-    return EmulatedRunner(runner, options.device.emulated)
+    program = load_program(bundle.folder, bundle.manifest, options.device.torch_name, options.precision)
+    return Runner(program, bundle.manifest, ThreadShare(options.threads))
 
 
-def warm_up(run_batch: RunBatch, manifest: Manifest, max_rows: int) -> Measured:
-    """Runs batches of 1, 2, 4 … `max_rows` golden rows, and fits T(b)."""
-    golden = FeatureTransform(manifest).records([row.record for row in manifest.golden]).tensors
-    rows_of = [golden[tensor.name] for tensor in manifest.inputs]
+def _on_streams(
+    options: WorkerOptions, bundle: Bundle, runner: Runner, max_rows: int, give_threads: Callable[[int], None]
+) -> Loaded:
+    instances = [cuda.StreamInstance(runner, runner.program) for _ in range(options.instances)]
+    sizes: tuple[int, ...] = ()
+    if options.cuda_graphs:
+        golden, sizes = GoldenRows(bundle), tuple(batch_sizes(max_rows))
+        paddings: list[dict[str, int] | None] = [*golden.paddings] or [None]
+        for instance in instances:
+            instance.capture([golden.batch(rows, lengths) for lengths in paddings for rows in sizes])
+    return Loaded(list(instances), give_threads, allocate=cuda.pinned_arrays, preferred_rows=sizes)
+
+
+def _load_apart(options: WorkerOptions) -> Loaded:
+    """Instances in processes of their own. Raises BundleError with the first's reason."""
+    count = options.instances
+    threads = max(1, options.threads // count)
+    argv = [*options.argv, "--instances", "1", "--threads", str(threads)]
+    instances = [RemoteInstance(argv, threads) for _ in range(count)]
+    for instance in instances:
+        try:
+            instance.wait_until_loaded()
+        except DeviceLost as error:
+            raise BundleError(str(error)) from None
+
+    def give_threads(threads: int) -> None:
+        for instance in instances:
+            instance.give_threads(max(1, threads // count))
+
+    return Loaded(list(instances), give_threads)
+
+
+def warm_up(run_batch: RunBatch, bundle: Bundle, max_rows: int) -> Measured:
+    """Runs batches of 1, 2, 4 … `max_rows` golden rows, and fits T(b).
+
+    Text is run at each padded length first, so that none is slow when it first comes. T(b) is of the length of the
+    golden row in the middle: those rows are spread over the training data by length.
+    """
+    golden = GoldenRows(bundle)
+    for lengths in golden.paddings:
+        for rows in sorted({1, max_rows}):
+            run_batch(golden.batch(rows, lengths))
+    if golden.usual:
+        log.info("T(b) is measured on text of the usual length", extra={"padded": golden.usual})
     table: list[tuple[int, float]] = []
     for rows in batch_sizes(max_rows):
-        tensors = [np.resize(tensor, (rows, *tensor.shape[1:])) for tensor in rows_of]
-        table.append((rows, _measure_ms(partial(run_batch, tensors))))
+        table.append((rows, _measure_ms(partial(run_batch, golden.batch(rows)))))
     return Measured(table, fit_batch_time([rows for rows, _ in table], [ms for _, ms in table]))
-
-
-def overruns_of(run_batch: RunBatch) -> Callable[[], int]:
-    """How many batches took longer than the device that is emulated; always 0 for a real one."""
-    if isinstance(run_batch, EmulatedRunner):
-        return lambda: run_batch.overruns
-    return lambda: 0
 
 
 def batch_sizes(max_rows: int) -> list[int]:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from online.inference.report import EXIT_DRAINED, State
-from online.inference.worker.batcher import Outcome
 from online.inference.worker.connection import Connection
 from online.inference.worker.contract import Refused
-from online.inference.worker.device_thread import EXIT_CRASHED, Warm, start_device_thread
+from online.inference.worker.device_thread import EXIT_CRASHED, Device
+from online.inference.worker.execution import Outcome
 from online.inference.worker.options import WorkerOptions
 from online.inference.worker.parent import ParentLink
 from online.inference.worker.status import StatusBoard
+from online.inference.worker.warm import Warm
 from online.inference.worker.wire_server import WireServer
 from schemas.bundle import Bundle
 from schemas.http import ProblemCode
@@ -29,6 +30,8 @@ _STATUS_S = 1.0
 _QUIET_S = 0.25
 _CLOSE_S = 1.0
 _RETRY_MS = 1000
+# Objects of a request die with it; looking for cycles each 700 of them costs more than it finds.
+_GC_THRESHOLDS = (20_000, 20, 20)
 
 
 class Worker:
@@ -42,7 +45,8 @@ class Worker:
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._board = StatusBoard(options.device.name)
-        self._link = ParentLink(self.drain, on_orphaned)
+        self._link = ParentLink(self.drain, self.on_threads, on_orphaned)
+        self._threads = options.threads
         self._server: WireServer | None = None
         self._listener: asyncio.Server | None = None
         self._ended: asyncio.Future[tuple[int, str]] = self._loop.create_future()
@@ -54,7 +58,7 @@ class Worker:
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
         await self._link.listen()
         self._publish()
-        start_device_thread(self._options, self)
+        Device(self._options, self).start()
         self._spawn(self._tick())
         status, reason = await self._ended
         await self._end(status, reason)
@@ -68,6 +72,12 @@ class Worker:
             self._spawn(self._drain())
         elif self._board.state is State.LOADING:
             self.on_end(EXIT_DRAINED, "")
+
+    def on_threads(self, threads: int) -> None:
+        """How many torch may use from now on; before the version is warm they are what the options say."""
+        self._threads = threads
+        if self._board.warm is not None:
+            self._board.warm.give_threads(threads)
 
     def on_bundle(self, bundle: Bundle) -> None:
         self._board.manifest = bundle.manifest
@@ -89,6 +99,7 @@ class Worker:
     async def _open(self, warm: Warm) -> None:
         board, options = self._board, self._options
         board.warm = warm
+        warm.give_threads(self._threads)
         server = WireServer(warm, board.hello(), board.frame, board.requests)
         self._server = server
         if (path := options.unix_socket) is not None:
@@ -102,10 +113,10 @@ class Worker:
         # What was made until now stays: collections need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         board.state = State.READY
-        log.info(
-            "ready", extra={"address": board.address, "tau0_ms": warm.fit.tau0_ms, "alpha_ms": warm.fit.alpha_ms}
-        )
+        fit = warm.batcher.time.fit
+        log.info("ready", extra={"address": board.address, "tau0_ms": fit.tau0_ms, "alpha_ms": fit.alpha_ms})
         self._publish()
 
     async def _drain(self) -> None:

@@ -4,7 +4,7 @@ import time
 from dataclasses import asdict
 
 from online.inference.report import Report, State
-from online.inference.worker.device_thread import Warm
+from online.inference.worker.warm import Warm
 from online.inference.worker.wire_server import RequestCounts
 from schemas import wire
 from schemas.manifest import Manifest
@@ -43,6 +43,7 @@ class StatusBoard:
         if self.warm is None:
             return named
         warm, batcher = self.warm, self.warm.batcher
+        fit = batcher.time.fit
         return Report(
             state=named.state,
             reason=named.reason,
@@ -50,8 +51,8 @@ class StatusBoard:
             version=named.version,
             address=named.address,
             max_batch_rows=warm.max_batch_rows,
-            tau0_ms=warm.fit.tau0_ms,
-            alpha_ms=warm.fit.alpha_ms,
+            tau0_ms=fit.tau0_ms,
+            alpha_ms=fit.alpha_ms,
             table=warm.table,
             queued_rows=batcher.queued_rows,
             executing_rows=batcher.executing_rows,

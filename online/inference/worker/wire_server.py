@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import ceil
 
-from online.inference.worker.batcher import Outcome
+from online.inference.worker.batcher import Refusal
 from online.inference.worker.connection import Connection
 from online.inference.worker.contract import Contract, Refused
-from online.inference.worker.device_thread import Warm
+from online.inference.worker.execution import Outcome
 from online.inference.worker.jobs import Job
+from online.inference.worker.warm import Warm
 from schemas import wire
 from schemas.http import ProblemCode
 
@@ -41,12 +41,21 @@ class WireServer:
         hello: this side's hello frame.
         status_frame: makes the status frame of now.
         counts: kept here, read by others.
+        loop, now_ns: the timers' and the clock; a simulation brings its own.
     """
 
-    def __init__(self, warm: Warm, hello: bytes, status_frame: Callable[[], bytes], counts: RequestCounts) -> None:
-        self._batcher, self._max_batch_rows, self._time = warm.batcher, warm.max_batch_rows, warm.fit
+    def __init__(
+        self,
+        warm: Warm,
+        hello: bytes,
+        status_frame: Callable[[], bytes],
+        counts: RequestCounts,
+        loop: asyncio.AbstractEventLoop | None = None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._batcher, self._max_batch_rows = warm.batcher, warm.max_batch_rows
         self._contract = Contract(warm.manifest, warm.digest)
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._now_ns = loop or asyncio.get_running_loop(), now_ns
         self._refusal: Refused | None = None
         self._all_gone = asyncio.Event()
         self._answered_all = asyncio.Event()
@@ -59,13 +68,15 @@ class WireServer:
         """Raises WireError where the frame cannot be read, Refused where the model does not take it."""
         request = wire.parse_request(body)
         self._contract.check(request)
+        now_ns = self._now_ns()
         job = Job(
             connection,
             request.request_id,
             request.priority,
             request.tensors,
-            time.monotonic_ns(),
+            now_ns,
             self._max_batch_rows,
+            now_ns + request.deadline_us * 1000 if request.deadline_us else 0,
         )
         if request.deadline_us:
             job.close = self._loop.call_later(request.deadline_us / 1e6, self._expire, job).cancel
@@ -82,10 +93,9 @@ class WireServer:
             for job in jobs:
                 self._fail(job, self._refusal)
             return
-        for job in self._batcher.submit(jobs):
+        for refusal in self._batcher.submit(jobs):
             self.counts.overloaded += 1
-            wait_ms = self._queue_ms()
-            self._fail(job, Refused(ProblemCode.OVERLOADED, "the queue is full", wait_ms))
+            self._fail(refusal.job, _overloaded(refusal))
 
     def cancel(self, connection: Connection, request_id: int) -> None:
         """Forgets the job; one that is answered already, or unknown, is none of a cancel's business."""
@@ -123,13 +133,15 @@ class WireServer:
         self._batcher.stack_ahead()
 
     def refuse_all(self, refusal: Refused) -> None:
-        """Answers every open job, and every later one, with the refusal."""
-        self._refusal = refusal
+        """Answers every open job, and every later one, with the refusal.
+
+        What no batch had taken is said to be not ready instead, so that its sender may try elsewhere.
+        """
+        self._refusal = Refused(ProblemCode.NOT_READY, refusal.message, refusal.retry_after_ms)
         for connection in self.connections:
             for job in list(connection.jobs.values()):
                 self.counts.failed += 1
-                self._batcher.withdraw(job)
-                self._fail(job, refusal)
+                self._fail(job, self._refusal if self._batcher.withdraw(job) else refusal)
 
     def broadcast(self, frame: bytes) -> None:
         for connection in self.connections:
@@ -177,11 +189,12 @@ class WireServer:
             self._answered_all.set()
         return connection
 
-    def _queue_ms(self) -> int:
-        """Until what waits now will have been served."""
-        rows = self._batcher.queued_rows
-        batches = ceil(rows / self._max_batch_rows)
-        return max(1, ceil(batches * self._time.tau0_ms + rows * self._time.alpha_ms))
+
+def _overloaded(refusal: Refusal) -> Refused:
+    why = "the queue is full"
+    if refusal.is_late:
+        why = "what is queued leaves no time for an answer by the deadline"
+    return Refused(ProblemCode.OVERLOADED, why, refusal.retry_after_ms)
 
 
 def _result_frame(job: Job) -> bytes:

@@ -27,7 +27,7 @@ class Tier:
             self.cancelled += 1
             raise
         for flight in flights:
-            flight.done.set_result(RESULT)
+            flight.land(RESULT)
 
     async def crash(self, flights: Sequence[Flight]) -> None:
         self.flown += [flight.entity for flight in flights]
@@ -35,8 +35,7 @@ class Tier:
 
 
 def wanted(*entities: bytes) -> list[Flight]:
-    loop = asyncio.get_running_loop()
-    return [Flight(("v", e), e, e, b"", None, None, loop.create_future()) for e in entities]
+    return [Flight(("v", e), e, e, b"", None, None) for e in entities]
 
 
 async def test_identical_misses_fly_once_also_within_one_call() -> None:
@@ -47,7 +46,7 @@ async def test_identical_misses_fly_once_also_within_one_call() -> None:
     tier.gate.set()
     await asyncio.gather(first.done, second.done)
     assert tier.flown == [b"a", b"b", b"c"]
-    assert [flight.done.result() for flight in first.flights] == [RESULT] * 3
+    assert [flight.result for flight in first.flights] == [RESULT] * 3
     assert flights.shared == 2
 
 
@@ -59,7 +58,7 @@ async def test_a_caller_that_leaves_fails_nobody() -> None:
     flights.leave(leader)
     tier.gate.set()
     await follower.done
-    assert follower.flights[0].done.result() is RESULT
+    assert follower.flights[0].result is RESULT
     assert tier.cancelled == 0
 
 
@@ -73,7 +72,7 @@ async def test_work_that_nobody_waits_for_is_cancelled_and_flown_anew_for_the_ne
     tier.gate.set()
     await late.done
     assert tier.cancelled == 1
-    assert late.flights[0].done.result() is RESULT
+    assert late.flights[0].result is RESULT
     assert tier.flown == [b"a", b"b", b"a"]
 
 
@@ -94,8 +93,8 @@ async def test_a_flight_always_lands() -> None:
     await asyncio.sleep(0)
     tier.gate.set()
     await lost.done
-    assert isinstance(lost.flights[0].done.result(), LiveUnavailable)
+    assert isinstance(lost.flights[0].result, LiveUnavailable)
     open_ = flights.board(wanted(b"b"), Tier().fly)
     await asyncio.sleep(0)
     await flights.close()
-    assert isinstance(open_.flights[0].done.result(), LiveUnavailable)
+    assert isinstance(open_.flights[0].result, LiveUnavailable)

@@ -44,7 +44,7 @@ def writer(buffer: LogBuffer, folder: Path, data: Path, **changed: int) -> LogWr
 def parquet(data: Path) -> dict[str, list[str]]:
     """Request ids by partition."""
     found: dict[str, list[str]] = {}
-    for path in sorted(data.glob("requests/*/*/*/*")):
+    for path in sorted(data.glob("requests/*/*/*/[!.]*")):  # what begins with a dot is being written
         table = pq.ParquetFile(path).read()
         assert table.schema.equals(REQUEST_LOG), "one declared schema in every file"
         found.setdefault(str(path.parent.relative_to(data / "requests")), []).extend(

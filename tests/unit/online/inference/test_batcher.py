@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from online.inference.worker.batch_policy import BatchPolicy
 from online.inference.worker.batch_queue import BatchQueue
-from online.inference.worker.batcher import Batcher, DeviceLost, Outcome
+from online.inference.worker.batcher import Batcher
+from online.inference.worker.execution import DeviceLost, Outcome
 from online.inference.worker.jobs import Job
+from online.inference.worker.stage import plain_arrays
+from schemas.capacity import BatchTime
 from schemas.wire import Float32Array, Tensor
 
 MAX_ROWS = 4
@@ -33,13 +36,14 @@ takes = st.tuples(st.just("take"), st.booleans(), st.just(0), st.just(0))
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(arrivals, cancels, takes), max_size=40))
 def test_each_row_is_taken_once_stacked_as_its_own_and_in_order(steps: list[tuple[str, int, int, int]]) -> None:
-    queue = BatchQueue(BatchPolicy(MAX_ROWS), 24)
+    queue = BatchQueue(BatchPolicy(MAX_ROWS), 24, plain_arrays)
     jobs: list[Job] = []
     waiting: set[int] = set()  # jobs that have not been cancelled and are not wholly taken
     taken: dict[int, int] = {}
 
     def take() -> None:
-        parts, tensors = queue.take()
+        batch = queue.take()
+        parts, tensors = batch.parts, batch.tensors
         stacked = np.concatenate([np.full(part.rows, part.job.request_id) for part in parts])
         assert len(stacked) <= MAX_ROWS
         for tensor in tensors:
@@ -57,7 +61,9 @@ def test_each_row_is_taken_once_stacked_as_its_own_and_in_order(steps: list[tupl
         if action == "put":
             new = job(len(jobs), first, priority, width)
             fits = queue.rows == 0 or queue.rows + first <= 24
-            assert queue.put(new) is fits
+            assert queue.has_room(new) is fits
+            if fits:
+                queue.put(new)
             jobs.append(new)
             waiting |= {new.request_id} if fits else set()
         elif action == "cancel" and jobs:
@@ -75,10 +81,11 @@ def test_each_row_is_taken_once_stacked_as_its_own_and_in_order(steps: list[tupl
 def run_all(jobs: list[Job], run_batch: object, **options: int) -> list[Outcome]:
     """Outcomes of jobs that all wait when the device becomes free."""
     outcomes: list[Outcome] = []
-    batcher = Batcher(run_batch, 1, BatchPolicy(MAX_ROWS), 1000, outcomes.append, **options)  # type: ignore[arg-type]
+    time = BatchTime(1.0, 0.0)
+    batcher = Batcher(1, BatchPolicy(MAX_ROWS), 1000, time, outcomes.append, **options)  # type: ignore[arg-type]
     assert batcher.submit(jobs) == []
     batcher.stop()
-    batcher.run()
+    batcher.run(run_batch)  # type: ignore[arg-type]
     assert batcher.queued_rows == 0
     return outcomes
 
@@ -124,7 +131,7 @@ def test_times_are_of_arrival_forming_and_execution() -> None:
     (part,) = outcome.parts
     assert outcome.outputs is not None
     assert part.job.accept(part, outcome.outputs, outcome.times)
-    assert (part.job.queue_ns, part.job.batch_ns, part.job.execute_ns) == (200, 100, 100)
+    assert (part.job.queue_ns, part.job.batch_ns, part.job.execute_ns) == (300, 100, 100)
 
 
 def test_a_lost_device_ends_the_thread() -> None:

@@ -12,7 +12,7 @@ import pytest
         ("online.inference.__main__", ["torch", "runtime", "online.inference.worker", "pyspark", "online.api"]),
         ("online.inference.worker.__main__", ["torch", "runtime", "pyspark", "fastapi", "redis", "online.api"]),
         ("online.inference.worker.batcher", ["torch", "asyncio", "fsspec"]),
-        ("online.inference.worker.batch_policy", ["torch", "numpy", "asyncio"]),
+        ("online.inference.worker.batch_policy", ["torch", "asyncio"]),
     ],
 )
 def test_an_entry_point_loads_nothing_that_is_not_its_own(module: str, forbidden: list[str]) -> None:

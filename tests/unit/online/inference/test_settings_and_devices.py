@@ -41,6 +41,9 @@ def test_settings_become_a_workers_command_line(monkeypatch: pytest.MonkeyPatch)
         DEVICE="emulated:6,1.2",
         MAX_BATCH_ROWS="32",
         UNIX_SOCKETS="/run/hotset",
+        INSTANCES="3",
+        PRECISION="bfloat16",
+        MEMORY_LIMIT_MIB="500",
     )
     (bundle,) = settings.addresses
     assert bundle == BundleAddress("s3://b/with@sign", DIGEST)
@@ -50,6 +53,8 @@ def test_settings_become_a_workers_command_line(monkeypatch: pytest.MonkeyPatch)
     assert options.device == parse_device("emulated:6,1.2")
     assert options.max_batch_rows == 32
     assert str(options.unix_socket) == f"/run/hotset/{DIGEST[:16]}.sock"
+    assert (options.instances, options.precision, options.cuda_graphs) == (3, "bfloat16", False)
+    assert options.memory_limit_mib == 500
     assert options.drain_s < settings.drain_s
 
 
@@ -60,6 +65,7 @@ def test_settings_become_a_workers_command_line(monkeypatch: pytest.MonkeyPatch)
         ("BUNDLES", f'["/srv/b@{DIGEST}", "/srv/c@{DIGEST}"]', "named twice"),
         ("BUNDLES", "/srv/b", 'field "bundles".*written as JSON'),
         ("DEVICE", "gpu", "is no device"),
+        ("CUDA_GRAPHS", "true", "cuda_graphs needs a device cuda:N"),
         ("MAX_BATCH_ROW", "3", "did you mean INFERENCE_MAX_BATCH_ROWS"),
         ("MAX_BATCH_ROWS", "4096", "max_queued_rows must be >= max_batch_rows"),
     ],

@@ -1,0 +1,43 @@
+"""What the API needs of whoever computes live: our own inference tier, or a foreign server."""
+
+import asyncio
+from types import TracebackType
+from typing import Protocol, Self
+
+from online.errors import Overloaded
+from schemas import wire
+
+
+class Live(Protocol):
+    """Use as `async with`.
+
+    Attributes:
+        changed: set when a version became warm or ceased to be; whoever waits for it clears it.
+        failovers: how often a second replica was asked because a first certainly had not done the work.
+    """
+
+    changed: asyncio.Event
+    failovers: int
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+    def warm_replicas(self, digest: str) -> int:
+        """How many could run the bundle now."""
+
+    def refusal(self, digest: str, deadline_s: float) -> Overloaded | None:
+        """The error that `run` is certain to raise now, so that nothing is done in vain; None: not known."""
+
+    async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
+        """Runs rows of the bundle.
+
+        Args:
+            tensors: (rows, width) each, in the manifest's order of inputs.
+            deadline_s: by the event loop's clock.
+
+        Raises:
+            LiveUnavailable, Overloaded, DeadlineExceeded, ModelError.
+        """

@@ -1,0 +1,160 @@
+"""What a worker promises to a request, under random arrivals, cancels, deadlines and failures, in virtual time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from online.inference.worker.execution import OutOfMemory
+from schemas import wire
+from schemas.capacity import BatchTime
+from schemas.wire import Float32Array, Tensor
+from tests.support.virtual_time import VirtualWorker
+
+MAX_ROWS, MAX_QUEUED_ROWS = 8, 40
+FITTING_ROWS = 6  # of a model that is short of memory
+TIME = BatchTime(6.0, 1.2)
+
+
+@dataclass(frozen=True)
+class Asked:
+    gap_ms: int
+    rows: int
+    priority: int
+    deadline_ms: int
+    cancelled_after_ms: int | None
+    is_bad: bool
+
+
+asked = st.builds(
+    Asked,
+    gap_ms=st.integers(0, 30),
+    rows=st.sampled_from([1, 1, 1, 2, 3, 8, 9, 20]),
+    priority=st.integers(0, 1),
+    deadline_ms=st.sampled_from([0, 0, 5, 20, 60, 200]),
+    cancelled_after_ms=st.one_of(st.none(), st.none(), st.integers(0, 60)),
+    is_bad=st.sampled_from([False] * 7 + [True]),
+)
+
+
+class Model:
+    """Doubles. Raises where a bad request is in the batch, and, if told so, where the batch is large."""
+
+    def __init__(self, bad: set[int], is_short_of_memory: bool) -> None:
+        self.bad, self.is_short_of_memory = bad, is_short_of_memory
+        self.executed: list[list[int]] = []
+
+    def __call__(self, tensors: list[Tensor]) -> Float32Array:
+        x = np.asarray(tensors[0], np.float32)
+        if self.is_short_of_memory and len(x) > FITTING_ROWS:
+            raise OutOfMemory(f"{len(x)} rows")
+        ids = [int(value) for value in x[:, 0]]
+        self.executed.append(ids)
+        if self.bad & set(ids):
+            raise ArithmeticError("bad row")
+        return 2 * x
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(asked, min_size=1, max_size=40), st.booleans(), st.sampled_from([0.0, 5.0]))
+def test_every_request_has_one_answer_its_own_and_in_time(
+    requests: list[Asked], is_short_of_memory: bool, max_delay_ms: float
+) -> None:
+    model = Model({n for n, request in enumerate(requests) if request.is_bad}, is_short_of_memory)
+    worker = VirtualWorker(model, MAX_ROWS, MAX_QUEUED_ROWS, TIME, max_delay_ms)
+    at, sent_at, cancelled_at = worker.clock.now, {}, {}
+    for number, request in enumerate(requests):
+        at += request.gap_ms * 1_000_000
+        sent_at[number] = at
+        rows = np.full((request.rows, 1), number, np.float32)
+        worker.clock.at(at, worker.send, number, [rows], request.priority, request.deadline_ms)
+        if request.cancelled_after_ms is not None:
+            cancelled_at[number] = at + request.cancelled_after_ms * 1_000_000
+            worker.clock.at(cancelled_at[number], worker.cancel, number)
+    worker.run()
+
+    assert max(worker.batch_rows, default=0) <= MAX_ROWS
+    assert (worker.server.open_jobs, worker.batcher.queued_rows) == (0, 0)
+    for number, request in enumerate(requests):
+        answers = worker.client.answers.pop(number, [])
+        if number in cancelled_at and not answers:
+            continue
+        ((answered_at, answer),) = answers
+        assert answered_at <= cancelled_at.get(number, answered_at)
+        if request.deadline_ms:
+            assert answered_at <= sent_at[number] + request.deadline_ms * 1_000_000
+        if isinstance(answer, wire.Result):
+            assert not request.is_bad
+            assert answer.outputs.tolist() == [[2.0 * number]] * request.rows
+        elif answer.code == "overloaded":
+            assert answered_at == sent_at[number]
+            assert answer.retry_after_ms > 0
+        elif answer.code == "deadline_exceeded":
+            assert answered_at == sent_at[number] + request.deadline_ms * 1_000_000
+        else:
+            assert answer.code == "model_error"
+            assert request.is_bad or is_short_of_memory
+    assert worker.client.answers == {}
+    ends = ("answered", "overloaded", "deadline_exceeded", "cancelled", "failed")
+    assert sum(getattr(worker.counts, end) for end in ends) == len(requests)
+
+
+@given(st.lists(asked, min_size=1, max_size=40))
+def test_order_is_kept_within_a_priority(requests: list[Asked]) -> None:
+    model = Model(set(), False)
+    worker = VirtualWorker(model, MAX_ROWS, 10_000, TIME)
+    at = worker.clock.now
+    for number, request in enumerate(requests):
+        at += request.gap_ms * 1_000_000
+        rows = np.full((request.rows, 1), number, np.float32)
+        worker.clock.at(at, worker.send, number, [rows], request.priority)
+    worker.run()
+    served = [number for batch in model.executed for number in batch]
+    assert len(served) == sum(request.rows for request in requests)
+    for priority in (0, 1):
+        own = [number for number in served if requests[number].priority == priority]
+        assert own == sorted(own)
+
+
+def test_one_bad_request_costs_its_mates_a_few_halves_not_a_batch_each() -> None:
+    model = Model({17}, False)
+    worker = VirtualWorker(model, 64, 1000, TIME)
+    for number in range(64):
+        worker.clock.at(worker.clock.now, worker.send, number, [np.full((1, 1), number, np.float32)])
+    worker.clock.at(worker.clock.now, worker.send, 99, [np.full((1, 1), 99, np.float32)])
+    worker.run()
+    failed = [n for n, [(_, answer)] in worker.client.answers.items() if isinstance(answer, wire.Failure)]
+    assert failed == [17]
+    assert len(model.executed) <= 1 + 1 + 2 * 6  # the first alone, the rest whole, then two for each halving
+
+
+def test_under_overload_the_device_is_used_and_refusals_come_at_once() -> None:
+    """Twice what the device can do, all with the same deadline: it does what it can, and nobody waits in vain."""
+    model = Model(set(), False)
+    worker = VirtualWorker(model, 64, 2048, TIME)
+    per_s, seconds, deadline_ms = 1500, 8, 250
+    start = worker.clock.now
+    for number in range(per_s * seconds):
+        at = start + round(number * 1e9 / per_s)
+        rows = [np.full((1, 1), number, np.float32)]
+        worker.clock.at(at, worker.send, number, rows, 0, deadline_ms)
+    worker.run()
+    in_time = sum(isinstance(answer, wire.Result) for [(_, answer)] in worker.client.answers.values())
+    assert in_time >= 0.97 * TIME.rows_per_s(64) * seconds
+    assert worker.counts.deadline_exceeded <= 0.01 * in_time
+    assert worker.counts.answered == in_time
+
+
+def test_an_impossible_deadline_is_refused_but_for_a_probe_now_and_then() -> None:
+    """Else T(b), once thought to be too long, would never be measured again."""
+    model = Model(set(), False)
+    worker = VirtualWorker(model, 8, 100, TIME)
+    for number in range(40):
+        at = worker.clock.now + number * 100_000_000
+        worker.clock.at(at, worker.send, number, [np.full((1, 1), number, np.float32)], 0, 5)
+    worker.run()
+    codes = [answer.code for [(_, answer)] in worker.client.answers.values() if isinstance(answer, wire.Failure)]
+    assert len(codes) == 40
+    assert 3 <= codes.count("deadline_exceeded") <= 5
+    assert codes.count("overloaded") == 40 - codes.count("deadline_exceeded")
