@@ -1,0 +1,1 @@
+"""The live tier at the limit of its device: `make bench-live`."""

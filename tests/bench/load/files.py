@@ -1,0 +1,84 @@
+"""What goes to the generator's process and comes back from it: two files in a folder."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from tests.bench.load.arrivals import Seconds
+from tests.bench.load.generator import Sent, Target
+
+_ORDER, _REPORT = "order.npz", "report.npz"
+
+
+@dataclass(frozen=True)
+class Order:
+    """`requests[i]`, whole HTTP requests, are due at `at_s[i]`; all is given up `patience_s` after the last."""
+
+    target: Target
+    at_s: Seconds
+    requests: Sequence[bytes]
+    patience_s: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """By request: (n,) seconds from the start, inf for never, and the answer's bytes, empty for none.
+
+    `cpu_share`: of one core, by the generator while it ran.
+    """
+
+    sent_s: Seconds
+    done_s: Seconds
+    answers: Sequence[bytes]
+    connections: int
+    cpu_share: float
+
+    @classmethod
+    def of(cls, sent: Sent, cpu_share: float) -> Self:
+        return cls(np.array(sent.sent_s), np.array(sent.done_s), sent.answers, sent.connections, cpu_share)
+
+
+def write_order(folder: Path, order: Order) -> None:
+    blob, lengths = _packed(order.requests)
+    head = json.dumps({"target": asdict(order.target), "patience_s": order.patience_s})
+    np.savez(folder / _ORDER, at_s=order.at_s, blob=blob, lengths=lengths, head=np.array(head))
+
+
+def read_order(folder: Path) -> Order:
+    with np.load(folder / _ORDER) as file:
+        head = json.loads(str(file["head"]))
+        requests = _unpacked(file["blob"], file["lengths"])
+        return Order(Target(**head["target"]), file["at_s"], requests, head["patience_s"])
+
+
+def write_report(folder: Path, report: Report) -> None:
+    blob, lengths = _packed(report.answers)
+    numbers = np.array([report.connections, report.cpu_share])
+    np.savez(
+        folder / _REPORT,
+        sent_s=report.sent_s,
+        done_s=report.done_s,
+        blob=blob,
+        lengths=lengths,
+        numbers=numbers,
+    )
+
+
+def read_report(folder: Path) -> Report:
+    with np.load(folder / _REPORT) as file:
+        connections, cpu_share = file["numbers"].tolist()
+        answers = _unpacked(file["blob"], file["lengths"])
+        return Report(file["sent_s"], file["done_s"], answers, int(connections), cpu_share)
+
+
+def _packed(parts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), np.array([len(part) for part in parts], dtype=np.int64)
+
+
+def _unpacked(blob: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+    data, ends = blob.tobytes(), np.cumsum(lengths).tolist()
+    return [data[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True)]
