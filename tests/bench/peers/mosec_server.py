@@ -1,4 +1,4 @@
-"""mosec on the emulated device. Its shortest batching window, 1 ms, was the best of those tried."""
+"""mosec on the emulated device, with its shortest batching window, 1 ms: a longer one waits on a free device."""
 
 import time
 from typing import Any
