@@ -70,10 +70,10 @@ clean: down ## remove what the stack wrote; environments stay
 .PHONY: peers mlserver bench-live bench-live-quick
 
 mlserver: setup ## the environment of the foreign server that a fault test drives
-	@$(PY) -m infra.local.mlserver
+	@$(PY) -m infra.local.others mlserver
 
 peers: setup ## the environment of the servers that bench-live runs beside the product
-	@$(PY) -m infra.local.peers
+	@$(PY) -m infra.local.others peers
 
 bench-live: peers ## the live tier beside an ideal device and other servers, within 10 minutes
 	@$(PY) -m tests.bench.live

@@ -18,7 +18,8 @@ from schemas.manifest import (
     NumberFeature,
     TextFeature,
 )
-from schemas.text import TextEncoder, TextProblem, TokenizerError, Tokens, is_unicode, text_encoders
+from schemas.names import is_unicode
+from schemas.text import TextEncoder, TextProblem, TokenizerError, Tokens, text_encoders
 from schemas.transformed import FeatureProblem as FeatureProblem
 from schemas.transformed import Tensor as Tensor
 from schemas.transformed import Transformed as Transformed

@@ -109,3 +109,12 @@ def run_path(model: str, generation: str) -> str:
 
 def runs_path(model: str) -> str:
     return f"{RUNS}/model={model}"
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8, which half of a surrogate pair cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

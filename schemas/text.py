@@ -144,15 +144,6 @@ def text_encoders(features: Iterable[TextFeature], tokenizer_json: bytes) -> Map
     return encoders
 
 
-def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8, which half of a surrogate pair cannot."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _parse(raw: bytes) -> "Tokenizer":
     from tokenizers import Tokenizer
 

@@ -69,6 +69,7 @@ class Replica(asyncio.Protocol):
         self.breaker = Breaker()
         self._others_rows = 0
         self._needed_s = self._needed_at_s = 0.0
+        self._refused_rows = 0
         self.heard_s = self._loop.time()
         self._answered_s = 0.0
         self.was_ready = False
@@ -82,12 +83,13 @@ class Replica(asyncio.Protocol):
         """Rows before one that is sent now: ours, and those of others as of the last status frame."""
         return self.outstanding_rows + self._others_rows
 
-    def busy_for_s(self, left_s: float) -> float:
-        """For how long it would refuse a request that has `left_s`, as far as its last refusal tells; else 0.
+    def busy_for_s(self, left_s: float, rows: int) -> float:
+        """For how long it would refuse `rows` that have `left_s`, as far as its last refusal tells; else 0.
 
         A worker that refuses says how much sooner it would have to answer; its queue grows shorter as time passes.
+        It tells nothing of fewer rows than it has refused: those may find room.
         """
-        if not self._needed_s:
+        if not self._needed_s or rows < self._refused_rows:
             return 0.0
         still_s = self._needed_s - (self._loop.time() - self._needed_at_s)
         if still_s <= 0:
@@ -160,7 +162,7 @@ class Replica(asyncio.Protocol):
             self.breaker.succeeded()
             if refused.failure.code == ProblemCode.OVERLOADED:
                 self._needed_s = left_s + refused.failure.retry_after_ms / 1e3
-                self._needed_at_s = self._loop.time()
+                self._needed_at_s, self._refused_rows = self._loop.time(), rows
             raise
         except ReplicaGone:
             self.breaker.failed(self._loop.time())

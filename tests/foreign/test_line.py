@@ -27,9 +27,9 @@ async def test_who_waits_in_line_keeps_the_deadline_and_loses_no_slot(
     async with tier_on(servers[0], concurrency=1) as tier:
         servers[0].behave(delay_s=0.5)
         first = asyncio.create_task(ask(tier))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(servers[0].wait_seen, lambda seen: seen["infers"] == 1)
         late, leaving, last = (asyncio.create_task(ask(tier, within_s=wait)) for wait in (0.1, 5, 5))
-        await asyncio.sleep(0.2)
+        await asyncio.wait([late])
         leaving.cancel()
         outcomes: list[Any] = await asyncio.gather(first, late, leaving, last, return_exceptions=True)
         assert isinstance(outcomes[1], DeadlineExceeded)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from redis import Redis
 
-from infra.local.mlserver import MLSERVER
+from infra.local.others import MLSERVER
 from infra.local.venvs import bring_up_to_date
 from runtime.program import load_program
 from schemas.bundle import Bundle, load_transform

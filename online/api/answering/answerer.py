@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
+from online.api.answering.asking import Asking
 from online.api.answering.brought import digest, transform
-from online.api.answering.flights import Flight, Flights, LiveResult, Wait
+from online.api.answering.flights import Flight, Flights, LiveResult
 from online.api.answering.flying import Flying
 from online.api.answering.l1 import L1
 from online.api.answering.outcome import Item, Outcome
@@ -17,7 +17,7 @@ from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get
 from online.api.lookup.values import Found, choose, questions, read
-from online.api.routes.view import ModelView, VersionView
+from online.api.routes.view import VersionView
 from online.errors import (
     DeadlineExceeded,
     FeaturesUnavailable,
@@ -33,25 +33,6 @@ from schemas.wire import Tensor
 
 _ROUNDS = 3
 _DEGRADED = (LiveUnavailable, Overloaded, DeadlineExceeded, FeaturesUnavailable, ModelError)
-
-
-class ClientGone(Exception):
-    """The client closed its connection before the answer was there."""
-
-
-class Connection(Protocol):
-    """What a request came by. `on_lost` is called if it ends while it is set."""
-
-    on_lost: Callable[[], None] | None
-
-
-@dataclass(slots=True)
-class Asking:
-    """One request: its view, until when it wants an answer (event loop's clock), and its connection."""
-
-    view: ModelView
-    deadline_s: float
-    connection: Connection
 
 
 @dataclass(slots=True)
@@ -149,9 +130,11 @@ class Answerer:
                 by_version.setdefault(asking.view.resolve(item.raw), []).append(place)
         found: dict[int, list[Tensor] | ServingError] = {}
         for version, places in by_version.items():
-            if not self._keeps_inputs and (busy := self._flying.refusal(version, asking.deadline_s)) is not None:
-                found |= dict.fromkeys(places, busy)
-                continue
+            if not self._keeps_inputs:
+                busy = self._flying.refusal(version, asking.deadline_s, len(places))
+                if busy is not None:
+                    found |= dict.fromkeys(places, busy)
+                    continue
             records = [items[place].record or {} for place in places]
             found |= zip(places, await transform(version, records), strict=True)
         return found
@@ -233,7 +216,7 @@ class Answerer:
     async def _compute_version(self, asking: Asking, version: VersionView, misses: list[_Miss]) -> None:
         # Where no results of brought features are kept, it has just been asked for these.
         if self._keeps_inputs or misses[0].tensors is None:
-            refusal = self._flying.refusal(version, asking.deadline_s)
+            refusal = self._flying.refusal(version, asking.deadline_s, len(misses))
             if refusal is not None:
                 for miss in misses:
                     self._settle(miss, refusal)
@@ -242,7 +225,10 @@ class Answerer:
         for last in reversed(range(_ROUNDS)):
             wanted = [self._flight(miss) for miss in misses]
             wait = self._flights.board(wanted, fly)
-            await self._wait(asking, wait)
+            try:
+                await asking.wait(wait.done)
+            finally:
+                self._flights.leave(wait)
             again = []
             for miss, mine, flown in zip(misses, wanted, wait.flights, strict=True):
                 result = flown.result or DeadlineExceeded("no answer within the deadline")
@@ -258,17 +244,6 @@ class Answerer:
             if not again:
                 return
             misses = again
-
-    async def _wait(self, asking: Asking, wait: Wait) -> None:
-        """Until all have landed, or the deadline. Raises ClientGone."""
-        timer = self._loop.call_at(asking.deadline_s, _end, wait.done, None)
-        asking.connection.on_lost = partial(_end, wait.done, ClientGone())
-        try:
-            await wait.done
-        finally:
-            timer.cancel()
-            asking.connection.on_lost = None
-            self._flights.leave(wait)
 
     def _flight(self, miss: _Miss) -> Flight:
         entity = miss.item.raw
@@ -297,15 +272,6 @@ class Answerer:
             outcome.computed_at_ms = self._clock.now_ms()
         else:
             outcome.error = result
-
-
-def _end(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
-    if waiting.done():
-        return
-    if error is None:
-        waiting.set_result(None)
-    else:
-        waiting.set_exception(error)
 
 
 def _hit(outcome: Outcome, version: VersionView, found: Found) -> None:

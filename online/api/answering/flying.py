@@ -35,9 +35,9 @@ class Flying:
         self._features, self._live, self._clock = features, live, clock
         self._landing = Landing(write_back, current)
 
-    def refusal(self, version: VersionView, deadline_s: float) -> Overloaded | None:
+    def refusal(self, version: VersionView, deadline_s: float, rows: int) -> Overloaded | None:
         """The live tier's answer, where it is known without asking."""
-        return self._live.refusal(version.digest, deadline_s)
+        return self._live.refusal(version.digest, deadline_s, min(rows, version.manifest.max_batch_rows))
 
     async def fly(
         self, view: ModelView, version: VersionView, deadline_s: float, flights: Sequence[Flight]

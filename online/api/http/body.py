@@ -6,7 +6,7 @@ from typing import Any, Never
 
 import orjson
 
-from online.api.answering.answerer import ClientGone
+from online.api.answering.asking import ClientGone
 from online.api.answering.outcome import Item
 from online.api.http.head import Head
 from online.errors import (

@@ -8,7 +8,8 @@ from zlib import crc32
 import orjson
 
 from online.api.answering.outcome import Outcome
-from online.api.http.problems import is_unicode, problem
+from online.api.http.problems import problem
+from schemas.names import is_unicode
 
 _STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
 _LIVE_TIMING = ", ".join(f"{stage};dur=%.3f" for stage in _STAGES).encode()

@@ -60,9 +60,9 @@ CONNECTION = "hotset.connection"
 
 
 class OneWriteProtocol(HttpToolsProtocol):
-    """`Config(http=OneWriteProtocol)`. `on_lost` is called once if the connection ends while it is set."""
+    """`Config(http=OneWriteProtocol)`. Each of `on_lost` is called if the connection ends while it is in there."""
 
-    on_lost: Callable[[], None] | None = None
+    is_lost = False
     _answering: RequestResponseCycle
     _defaults: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
 
@@ -112,8 +112,10 @@ class OneWriteProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self.on_lost is not None:
-            self.on_lost()
+        self.is_lost = True
+        for call in tuple(self.on_lost):
+            call()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.on_lost: set[Callable[[], None]] = set()
         super().connection_made(OneWriteTransport(cast(asyncio.Transport, transport)))

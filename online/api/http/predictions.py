@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from online.api.answering.answerer import Answerer, Asking, ClientGone
-from online.api.answering.answerer import Connection as Waited
+from online.api.answering.answerer import Answerer
+from online.api.answering.asking import Asking, ClientGone
+from online.api.answering.asking import Connection as Waited
 from online.api.answering.outcome import Item, Outcome
 from online.api.http.body import (
     Receive,

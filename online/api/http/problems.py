@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from online.api.http.head import read_head
 from online.errors import InvalidRequest, MethodNotAllowed, NotFound, ServingError
+from schemas.names import is_unicode
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +52,6 @@ def retry_after(error: ServingError) -> bytes | None:
 
 def printable(text: str) -> str:
     return text if is_unicode(text) else text.encode("utf-8", "backslashreplace").decode()
-
-
-def is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def add_problem_handlers(app: FastAPI) -> None:

@@ -28,7 +28,7 @@ class Live(Protocol):
     def warm_replicas(self, digest: str) -> int:
         """How many could run the bundle now."""
 
-    def refusal(self, digest: str, deadline_s: float) -> Overloaded | None:
+    def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
         """The error that `run` is certain to raise now, so that nothing is done in vain; None: not known."""
 
     async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:

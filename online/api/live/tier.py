@@ -87,12 +87,12 @@ class LiveTier:
                 raise DeadlineExceeded("the deadline passed before the model answered") from None
         raise error
 
-    def refusal(self, digest: str, deadline_s: float) -> Overloaded | None:
-        """What every replica of the version would answer to a request of this deadline, where that is known."""
+    def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
+        """What every replica of the version would answer to so many rows of this deadline, where that is known."""
         least_s = None
         for replica in self._replicas.get(digest, ()):
             if replica.is_usable:
-                wait_s = replica.busy_for_s(deadline_s - self._loop.time())
+                wait_s = replica.busy_for_s(deadline_s - self._loop.time(), rows)
                 if wait_s <= 0:
                     return None
                 least_s = wait_s if least_s is None else min(least_s, wait_s)

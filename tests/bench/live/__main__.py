@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(relativeCreated)6d ms  %(message)s", level=logging.INFO, stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if plan.peers and not peers.is_set_up():
-        log.error("the servers of others are not set up: python -m infra.local.peers")
+        log.error("the servers of others are not set up: make peers")
         return 2
     # So that what was started is stopped also when a supervisor ends this process.
     signal.signal(signal.SIGTERM, _interrupt)

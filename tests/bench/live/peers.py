@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from infra.local.peers import PEERS
+from infra.local.others import PEERS
 from tests.bench.live.asking import Server, request_body
 from tests.support.api_process import ROOT, wait_for
 from tests.support.redis_server import free_port

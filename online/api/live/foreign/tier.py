@@ -75,7 +75,7 @@ class ForeignTier:
     def warm_replicas(self, digest: str) -> int:
         return sum(server.is_warm(digest) for server in self._servers)
 
-    def refusal(self, digest: str, deadline_s: float) -> Overloaded | None:
+    def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
         """Such a server does not say how busy it is."""
         return None
 

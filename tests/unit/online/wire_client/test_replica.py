@@ -140,16 +140,29 @@ async def test_requests_of_one_turn_take_two_writes_at_most() -> None:
 
 async def test_a_refusal_tells_for_how_long_the_like_of_it_would_be_refused() -> None:
     async with connected() as (replica, worker):
-        assert replica.busy_for_s(0.001) == 0.0
+        assert replica.busy_for_s(0.001, 1) == 0.0
         asked = ask(replica, 0.2)
         await worker.asked(1)
         worker.refuse(worker.requests[0].request_id, ProblemCode.OVERLOADED, 150)  # it would have needed 350 ms
         with pytest.raises(ReplicaRefused):
             await asked
-        assert 0.1 < replica.busy_for_s(0.2) <= 0.15
-        assert replica.busy_for_s(0.5) == 0.0
+        assert 0.1 < replica.busy_for_s(0.2, 1) <= 0.15
+        assert replica.busy_for_s(0.5, 1) == 0.0
         await asyncio.sleep(0.16)
-        assert replica.busy_for_s(0.2) == 0.0
+        assert replica.busy_for_s(0.2, 1) == 0.0
+
+
+async def test_a_refusal_of_many_rows_says_nothing_of_few() -> None:
+    async with connected() as (replica, worker):
+        loop = asyncio.get_running_loop()
+        many = [np.ones((500, 1), np.float32)]
+        asked = loop.create_task(replica.run(wire.version_tag(DIGEST), many, loop.time() + 0.2))
+        await worker.asked(1)
+        worker.refuse(worker.requests[0].request_id, ProblemCode.OVERLOADED, 5_000)
+        with pytest.raises(ReplicaRefused):
+            await asked
+        assert replica.busy_for_s(0.2, 500) > 4.0
+        assert replica.busy_for_s(0.2, 499) == 0.0
 
 
 async def test_who_lets_five_moments_pass_without_an_answer_is_left_alone_for_a_while() -> None:
