@@ -9,6 +9,7 @@ import pytest
 
 from runtime.program import load_program
 from schemas.bundle import Bundle
+from schemas.capacity import fit_batch_time
 from schemas.wire import Float32Array, Result, Tensor
 from tests.inference.conftest import ALPHA_MS, MAX_BATCH_ROWS, MAX_QUEUED_ROWS, TAU0_MS, WRONG_DIGEST
 from tests.support.inference import NodeProcess, eventually, version_of
@@ -142,6 +143,8 @@ async def test_http_tells_health_profile_and_metrics(node: NodeProcess, bundle: 
     version = next(entry for entry in profile["versions"] if entry["digest"] == bundle.digest)
     assert [point["rows"] for point in version["measured"]] == [1, 2, 4, 8, 16]
     assert version["measured"][-1]["batch_ms"] >= TAU0_MS + 16 * ALPHA_MS
+    fit = fit_batch_time(*zip(*[(point["rows"], point["batch_ms"]) for point in version["measured"]], strict=True))
+    assert (version["tau0_ms"], version["alpha_ms"]) == (fit.tau0_ms, fit.alpha_ms), "of what was measured"
 
     name = 'hotset_inference_rows_total{model="tiny",version="1"}'
     lines: list[str] = []

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from online.inference.node.version import Version
+from schemas.capacity import fit_batch_time
 
 
 def directory_entry(version: Version, device: str) -> dict[str, object]:
@@ -46,21 +47,27 @@ def readiness(draining: bool, versions: Sequence[Version]) -> tuple[bool, dict[s
 
 
 def profile(versions: Sequence[Version], device: str) -> dict[str, object]:
-    """Measured T(b) of each version, and T(b) = tau0_ms + alpha_ms * rows fitted to it."""
+    """Measured T(b) of each version, and T(b) = tau0_ms + alpha_ms * rows fitted to it.
+
+    Capacity is planned by it, for batches larger than today's traffic makes; the fit of now, in the directory and
+    the metrics, is of the batches there are.
+    """
     return {
         "device": device,
         "emulated": device.startswith("emulated:"),
-        "versions": [
-            {
-                "model": version.report.model,
-                "version": version.report.version,
-                "digest": version.bundle.digest,
-                "tau0_ms": version.report.tau0_ms,
-                "alpha_ms": version.report.alpha_ms,
-                "max_batch_rows": version.report.max_batch_rows,
-                "measured": [{"rows": rows, "batch_ms": ms} for rows, ms in version.report.table],
-            }
-            for version in versions
-            if version.report.table
-        ],
+        "versions": [_profile_entry(version) for version in versions if version.report.table],
+    }
+
+
+def _profile_entry(version: Version) -> dict[str, object]:
+    rows, batch_ms = zip(*version.report.table, strict=True)
+    fit = fit_batch_time(rows, batch_ms)
+    return {
+        "model": version.report.model,
+        "version": version.report.version,
+        "digest": version.bundle.digest,
+        "tau0_ms": fit.tau0_ms,
+        "alpha_ms": fit.alpha_ms,
+        "max_batch_rows": version.report.max_batch_rows,
+        "measured": [{"rows": rows, "batch_ms": ms} for rows, ms in version.report.table],
     }
