@@ -56,11 +56,11 @@ type: setup ## mypy, strict
 test-fast: setup ## unit and contract tests, under a minute
 	$(PYTEST) -q -m "$(FAST)" tests/unit tests/contracts
 
-test: setup-browser lint type ## everything but faults: lint, types, unit, contracts, Valkey, Spark, Airflow, end to end
-	$(PYTEST) --durations=15 -m "not fault"
+test: setup-browser lint type ## lint, types, and all tests but faults and the demo: Valkey, Spark, Airflow, browser
+	$(PYTEST) --durations=15 -m "not fault and not e2e"
 
-test-faults: setup mlserver ## kills, full disks, soaks
-	$(PYTEST) --durations=15 -m fault
+test-faults: setup-browser mlserver ## kills, full disks, soaks, and the demo from end to end
+	$(PYTEST) --durations=15 -m "fault or e2e"
 
 clean: down ## remove what the stack wrote; environments stay
 	rm -rf .hotset

@@ -54,6 +54,10 @@ async def test_whoever_waits_is_answered_when_it_dies(
             assert {getattr(answer, "code", answer) for answer in answers} <= {"live_unavailable", "not_ready"}
             assert all(isinstance(answer, Failed) and answer.retry_after_ms for answer in answers)
             await client.until(lambda: client.statuses[-1]["state"] == "failed")
+            # So is what was on its way when it died.
+            with pytest.raises(Failed) as late:
+                await client.ask(bundle.digest, random_rows(1, 5))
+            assert late.value.code == "not_ready"
         assert await worker.wait() == 1
         *_, last = (await worker.stdout.read()).splitlines()
         assert Report.from_line(last).reason == "RuntimeError: broken on purpose"

@@ -110,6 +110,7 @@ class WireClient:
             pass
         finally:
             self.is_closed.set()
+            self._writer.close()
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(ConnectionError("the worker closed the connection"))

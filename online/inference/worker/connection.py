@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _HELLO_TIMEOUT_S = 10.0
+_LINGER_S = 1.0
 
 
 class Connection(asyncio.Protocol):
@@ -27,7 +28,8 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._reader = wire.FrameReader()
         self._transport: asyncio.Transport | None = None
-        self._hello_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closing = False
         self._bytes_before_hello = 0
         self.is_greeted = False
         self.is_paused = False
@@ -35,13 +37,12 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._hello_timer = asyncio.get_running_loop().call_later(_HELLO_TIMEOUT_S, self._transport.abort)
+        self._abort_in(_HELLO_TIMEOUT_S)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._hello_timer is not None:
-            self._hello_timer.cancel()
+        self._stop_timer()
         self._server.forget(self)
 
     def pause_writing(self) -> None:
@@ -55,6 +56,8 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_closing:
+            return
         try:
             if not self.is_greeted:
                 self._bytes_before_hello += len(data)
@@ -70,13 +73,19 @@ class Connection(asyncio.Protocol):
 
     def write(self, frames: bytes) -> None:
         """Does nothing once the client has gone."""
-        if self._transport is not None:
+        if self._transport is not None and not self._is_closing:
             self._transport.write(frames)
 
     def close(self) -> None:
-        """Sends what is buffered first."""
-        if self._transport is not None:
-            self._transport.close()
+        """Sends what is buffered, then ends when the client does, or a moment later.
+
+        Reading goes on meanwhile: a socket closed with bytes unread is reset, and a reset takes with it what the
+        client has not read yet of its answers.
+        """
+        if self._transport is not None and not self._is_closing:
+            self._is_closing = True
+            self._transport.write_eof()
+            self._abort_in(_LINGER_S)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -85,6 +94,15 @@ class Connection(asyncio.Protocol):
     def fail(self, request_id: int, refusal: Refused) -> None:
         self.write(wire.failure(wire.Failure(request_id, refusal.code, refusal.message, refusal.retry_after_ms)))
 
+    def _abort_in(self, delay_s: float) -> None:
+        assert self._transport is not None
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _greet(self, kind: wire.FrameType, body: memoryview) -> None:
         if kind is not wire.FrameType.HELLO:
             raise wire.WireError("the first frame is no hello")
@@ -92,8 +110,7 @@ class Connection(asyncio.Protocol):
         self.write(self._server.hello)
         wire.agree(wire.parse_document(body))
         self.is_greeted = True
-        if self._hello_timer is not None:
-            self._hello_timer.cancel()
+        self._stop_timer()
         self.write(self._server.status_frame())
 
     def _take_in(self, frames: list[tuple[wire.FrameType, memoryview]]) -> None:

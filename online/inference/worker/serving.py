@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from online.inference.report import EXIT_DRAINED, State
@@ -142,6 +143,10 @@ class Worker:
         if board.warm is not None:
             board.warm.batcher.stop()
         if self._server is not None:
+            # What is still on its way here is refused like the rest.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await self._server.quiet(_QUIET_S)
             await self._server.close(_CLOSE_S)
         if self._options.unix_socket is not None:
             self._options.unix_socket.unlink(missing_ok=True)
