@@ -38,13 +38,13 @@ async def until_open(link: RedisLink) -> None:
 
 
 async def test_asks_of_one_tick_share_a_write_and_keep_their_replies(link: RedisLink) -> None:
-    asks = [link.ask(get(b"k%d" % place) + hget(b"h", b"f"), 2) for place in range(500)]
+    asks = [link.ask([get(b"k%d" % place), hget(b"h", b"f")]) for place in range(500)]
     for place, replies in enumerate(await asyncio.gather(*asks)):
         assert replies == [b"v%d" % place, b"w"]
 
 
 async def test_absent_values_and_errors_are_replies(link: RedisLink) -> None:
-    absent, wrong = await link.ask(get(b"none") + get(b"h"), 2)
+    absent, wrong = await link.ask([get(b"none"), get(b"h")])
     assert absent is None
     assert str(wrong).startswith("WRONGTYPE")
 
@@ -56,7 +56,7 @@ async def test_callers_that_give_up_leave_no_reply_to_others(link: RedisLink) ->
 
     async def one(place: int) -> None:
         nonlocal wrong
-        (value,) = await link.ask(get(b"k%d" % place), 1)
+        (value,) = await link.ask([get(b"k%d" % place)])
         wrong += value != b"v%d" % place
 
     for _ in range(20):
@@ -73,13 +73,13 @@ async def test_late_replies_are_dropped_and_the_breaker_closes_by_itself(link: R
     with Redis.from_url(redis_url) as redis:
         redis.client_pause(400)
         with pytest.raises(RedisSlow):
-            await link.ask(get(b"k1"), 1)
+            await link.ask([get(b"k1")])
         began = asyncio.get_running_loop().time()
         with pytest.raises(RedisDown):
-            link.ask(get(b"k2"), 1)
+            link.ask([get(b"k2")])
         assert asyncio.get_running_loop().time() - began < BUDGET_S
     await until_open(link)
-    assert await link.ask(get(b"k3"), 1) == [b"v3"]
+    assert await link.ask([get(b"k3")]) == [b"v3"]
     assert link.counts.connects == 1
     assert link.counts.slow == 1
 
@@ -87,13 +87,13 @@ async def test_late_replies_are_dropped_and_the_breaker_closes_by_itself(link: R
 async def test_a_lost_connection_fails_its_asks_at_once_and_comes_back(link: RedisLink, redis_url: str) -> None:
     with Redis.from_url(redis_url) as redis:
         redis.client_pause(300)
-        asked = link.ask(get(b"k1"), 1)
+        asked = link.ask([get(b"k1")])
         await asyncio.sleep(0)
         redis.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(RedisDown):
         await asked
     await until_open(link)
-    assert await link.ask(get(b"k1"), 1) == [b"v1"]
+    assert await link.ask([get(b"k1")]) == [b"v1"]
     assert link.counts.connects == 2
 
 
@@ -103,11 +103,11 @@ async def test_a_server_that_stays_silent_is_dropped() -> None:
             await until_open(link)
             server.freeze()
             with pytest.raises(RedisSlow):
-                await link.ask(get(b"k"), 1)
+                await link.ask([get(b"k")])
             await until(lambda: link.counts.lost)
             server.thaw()
             await until_open(link)
-            assert await link.ask(get(b"k"), 1) == [None]
+            assert await link.ask([get(b"k")]) == [None]
 
 
 async def test_password_database_and_unix_socket(tmp_path: object, caplog: pytest.LogCaptureFixture) -> None:
@@ -121,7 +121,7 @@ async def test_password_database_and_unix_socket(tmp_path: object, caplog: pytes
             assert "hunter2" not in repr(address)
             async with RedisLink(address, BUDGET_S, 1.0) as link:
                 await until_open(link)
-                assert await link.ask(get(b"k"), 1) == [b"three"]
+                assert await link.ask([get(b"k")]) == [b"three"]
         async with RedisLink(parse_address(server.url), BUDGET_S, 1.0) as refused:
             await until(lambda: "cannot be reached" in caplog.text)
             assert not refused.is_open

@@ -15,7 +15,7 @@ from online.api.answering.outcome import Item, Outcome
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import get
+from online.api.lookup.resp import Command, get
 from online.api.lookup.values import Found, choose, questions, read
 from online.api.routes.view import VersionView
 from online.errors import (
@@ -163,25 +163,25 @@ class Answerer:
         return await self._ask_redis(open_, now_ms)
 
     async def _ask_redis(self, open_: list[_Miss], now_ms: int) -> list[_Miss]:
-        packed, counts = [], []
+        commands: list[Command] = []
+        ends = []
         for miss in open_:
             if miss.tensors is None:
-                packed.append(questions(miss.version, miss.item.raw))
-                counts.append(miss.version.replies_per_entity)
+                commands += questions(miss.version, miss.item.raw)
             else:
-                packed.append(get(_input_key(miss)))
-                counts.append(1)
+                commands.append(get(_input_key(miss)))
+            ends.append(len(commands))
         try:
-            replies = await self._link.ask(b"".join(packed), sum(counts))
+            replies = await self._link.ask(commands)
         except RedisSlow:
             return _all_missed(open_, MissReason.REDIS_SLOW)
         except RedisDown:
             return _all_missed(open_, MissReason.REDIS_DOWN)
         misses, at = [], 0
-        for miss, count in zip(open_, counts, strict=True):
-            if not self._settle_stored(miss, replies[at : at + count], now_ms):
+        for miss, end in zip(open_, ends, strict=True):
+            if not self._settle_stored(miss, replies[at:end], now_ms):
                 misses.append(miss)
-            at += count
+            at = end
         return misses
 
     def _settle_stored(self, miss: _Miss, replies: list[object], now_ms: int) -> bool:

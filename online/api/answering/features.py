@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from online.api.answering.snapshot import SnapshotStore
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import hget
+from online.api.lookup.resp import Command, hget
 from online.api.routes.view import ModelView
 from online.errors import FeaturesUnavailable, ServingError, UnknownEntity
 from schemas.codec import CorruptValue
@@ -38,13 +38,13 @@ class FeatureSource:
         table = view.features
         if table is None:
             return [UnknownEntity("this model has no feature table: bring features")] * len(entities)
-        packed = [
+        commands = [
             hget(view.feature_prefix + b"%d" % bucket_of(entity, table.buckets), field_of(entity))
             for entity in entities
         ]
-        replies = await _ask(self._link, packed)
+        replies = await _ask(self._link, commands)
         if isinstance(replies[0], Exception) and self._snapshots.get(view.document.model, table) is None:
-            replies = await _ask(self._patient, packed)
+            replies = await _ask(self._patient, commands)
         return [self._record(view, table, *pair) for pair in zip(entities, replies, strict=True)]
 
     def from_snapshot(self, view: ModelView, entity: bytes) -> Record | None:
@@ -73,12 +73,12 @@ class FeatureSource:
         return found
 
 
-async def _ask(link: RedisLink, packed: Sequence[bytes]) -> Sequence[object]:
+async def _ask(link: RedisLink, commands: Sequence[Command]) -> Sequence[object]:
     """A reply for each command, or why there is none."""
     try:
-        return await link.ask(b"".join(packed), len(packed))
+        return await link.ask(commands)
     except (RedisDown, RedisSlow) as error:
-        return [error] * len(packed)
+        return [error] * len(commands)
 
 
 def _unknown() -> UnknownEntity:

@@ -7,7 +7,7 @@ import hiredis
 
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import command
+from online.api.lookup.resp import set_px
 
 
 class WriteBack:
@@ -25,7 +25,7 @@ class WriteBack:
             self.dropped["behind"] += 1
             return
         try:
-            reply = self._link.ask(command(b"SET", key, packed, b"PX", b"%d" % ttl_ms), 1)
+            reply = self._link.ask([set_px(key, packed, ttl_ms)])
         except RedisDown:
             self.dropped["down"] += 1
             return

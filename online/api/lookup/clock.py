@@ -6,9 +6,9 @@ from typing import Self
 
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import command
+from online.api.lookup.resp import Command, command
 
-_TIME = command(b"TIME")
+_TIME = [Command(b"", command(b"TIME"))]
 _EVERY_S = 5.0
 _UNTIL_FIRST_S = 0.2
 
@@ -39,7 +39,7 @@ class RedisClock:
         while True:
             before_us = time.time_ns() // 1000
             try:
-                (reply,) = await self._link.ask(_TIME, 1)
+                (reply,) = await self._link.ask(_TIME)
                 after_us = time.time_ns() // 1000
                 if isinstance(reply, list):
                     redis_us = int(reply[0]) * 1_000_000 + int(reply[1])

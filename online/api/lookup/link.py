@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from online.api.lookup.connection import Ask, RedisDown, RedisSlow, RespConnection, connect, fail, swallow
-from online.api.lookup.resp import RedisAddress, command
+from online.api.lookup.resp import Command, RedisAddress, command
 from online.pauses import Pauses
 
 log = logging.getLogger(__name__)
@@ -63,26 +63,22 @@ class RedisLink:
         """Whether an ask would be sent now."""
         return self._is_open
 
-    def ask(self, packed: bytes, replies: int) -> "asyncio.Future[list[object]]":
-        """Sends commands with the next write.
-
-        Args:
-            packed: commands as `resp` makes them.
-            replies: how many they have.
+    def ask(self, commands: Sequence[Command]) -> "asyncio.Future[list[object]]":
+        """Sends commands, one at least, with the next write.
 
         Returns:
-            The replies in order, error replies as `hiredis.ReplyError`; or RedisSlow, RedisDown.
+            Their replies in order, error replies as `hiredis.ReplyError`; or RedisSlow, RedisDown.
 
         Raises:
             RedisDown: at once.
         """
         if not self._is_open:
             raise RedisDown("no connection to Redis, or its breaker is open")
-        ask = Ask(replies, self._loop.create_future())
+        ask = Ask(len(commands), self._loop.create_future())
         if not self._asks:
             self._loop.call_soon(self._flush)
         self._asks.append(ask)
-        self._out.append(packed)
+        self._out += [asked.packed for asked in commands]
         return ask.future
 
     def _flush(self) -> None:

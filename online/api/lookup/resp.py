@@ -2,25 +2,37 @@
 
 import ssl
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.connection import SSLConnection, parse_url
 
 
+class Command(NamedTuple):
+    """`packed`: in RESP, ready to be joined with others into one write; `key`: whose node is asked, or none."""
+
+    key: bytes
+    packed: bytes
+
+
 def command(*words: bytes) -> bytes:
-    """One command in RESP, ready to be joined with others into one write."""
+    """One command in RESP."""
     parts = [b"*%d\r\n" % len(words)]
     parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
     return b"".join(parts)
 
 
-def hget(key: bytes, field_name: bytes) -> bytes:
-    """As `command(b"HGET", …)`, without the loop: this is half of what a hit costs to ask for."""
-    return b"*3\r\n$4\r\nHGET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(field_name), field_name)
+def hget(key: bytes, field_name: bytes) -> Command:
+    """Without `command`'s loop: this is half of what a hit costs to ask for."""
+    packed = b"*3\r\n$4\r\nHGET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(field_name), field_name)
+    return Command(key, packed)
 
 
-def get(key: bytes) -> bytes:
-    return b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key)
+def get(key: bytes) -> Command:
+    return Command(key, b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(key), key))
+
+
+def set_px(key: bytes, value: bytes, ttl_ms: int) -> Command:
+    return Command(key, command(b"SET", key, value, b"PX", b"%d" % ttl_ms))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import hiredis
 
-from online.api.lookup.resp import get, hget
+from online.api.lookup.resp import Command, get, hget
 from online.api.routes.view import VersionView
 from schemas.codec import LIVE_ORDINAL, CorruptValue, ForeignValue, Prediction, unpack
 from schemas.http import MissReason, Source
@@ -20,13 +20,13 @@ class Found(NamedTuple):
     packed: object
 
 
-def questions(view: VersionView, entity: bytes) -> bytes:
+def questions(view: VersionView, entity: bytes) -> tuple[Command, ...]:
     """The commands that look an entity up; `view.replies_per_entity` replies."""
     written_back = get(view.live_prefix + entity)
     if view.generation is None:
-        return written_back
+        return (written_back,)
     key = view.bucket_prefix + b"%d" % bucket_of(entity, view.generation.buckets)
-    return hget(key, field_of(entity)) + written_back
+    return hget(key, field_of(entity)), written_back
 
 
 def choose(view: VersionView, entity: bytes, replies: list[object], now_ms: int) -> Found | MissReason:

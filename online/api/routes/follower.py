@@ -72,7 +72,7 @@ class RoutesFollower:
             self._wake.clear()
             try:
                 keys = [routes_key(model).encode() for model in self._models]
-                replies = await self._link.ask(b"".join(map(get, keys)), len(keys))
+                replies = await self._link.ask([get(key) for key in keys])
             except (RedisDown, RedisSlow):
                 replies = []
             for model, reply in zip(self._models, replies, strict=False):

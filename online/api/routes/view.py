@@ -43,10 +43,6 @@ class VersionView:
     tensor_names: tuple[str, ...]
     gives_default: bool
 
-    @property
-    def replies_per_entity(self) -> int:
-        return 1 if self.generation is None else 2
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelView:
