@@ -74,7 +74,7 @@ def openapi_json() -> bytes:
 
 
 def _config(settings: ApiSettings) -> Config:
-    from online.api.http.one_write import OneWriteProtocol
+    from online.api.http.protocol import PredictionProtocol
     from online.api.worker import make_app
 
     return Config(
@@ -82,7 +82,7 @@ def _config(settings: ApiSettings) -> Config:
         factory=True,
         workers=settings.workers,
         loop="uvloop",
-        http=OneWriteProtocol,
+        http=PredictionProtocol,
         ws="none",
         lifespan="on",
         access_log=False,

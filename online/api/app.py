@@ -16,8 +16,8 @@ from starlette.staticfiles import StaticFiles
 
 from online.api.health import readiness
 from online.api.http.documents import rfc3339
-from online.api.http.head import target_of
 from online.api.http.openapi import with_predictions
+from online.api.http.predictions import Predictions
 from online.api.http.problems import add_problem_handlers
 from online.api.metrics import scrape
 from online.api.service import Service
@@ -32,15 +32,14 @@ _ASSETS = "/docs/assets"
 
 
 class Api(FastAPI):
-    """Predictions go straight to their end points; everything else through FastAPI."""
+    """Everything but predictions, which the server's protocol hands to `handler`; described here all the same."""
 
     service: Service
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and (target := target_of(scope["raw_path"])) is not None:
-            await self.service.predictions.serve(target, scope, receive)
-        else:
-            await super().__call__(scope, receive, send)
+    @property
+    def handler(self) -> Predictions:
+        """What `PredictionProtocol` gives predictions to."""
+        return self.service.predictions
 
     def openapi(self) -> dict[str, Any]:
         if not self.openapi_schema:

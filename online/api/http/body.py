@@ -1,16 +1,13 @@
-"""Bodies to items: read within a limit, parsed, checked. Same rules as `schemas.http`'s request models."""
+"""Bodies to items: parsed and checked. Same rules as `schemas.http`'s request models."""
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Never
+from typing import Never
 
 import orjson
 
-from online.api.answering.asking import ClientGone
 from online.api.answering.outcome import Item
 from online.api.http.head import Head
 from online.errors import (
-    BodyTooLarge,
     InvalidEntity,
     InvalidFeatures,
     InvalidRequest,
@@ -20,8 +17,6 @@ from online.errors import (
 from schemas.http import MAX_BATCH_ENTITIES
 from schemas.names import entity_bytes
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
 _PREDICT_FIELDS = {"entity", "features"}
 
 
@@ -30,32 +25,6 @@ def check_media_type(head: Head) -> None:
     media_type = head.content_type.partition(b";")[0].strip().lower()
     if media_type and media_type != b"application/json" and not media_type.endswith(b"+json"):
         raise UnsupportedMediaType("send application/json")
-
-
-async def read_body(receive: Receive, head: Head, max_bytes: int) -> bytes:
-    """Raises BodyTooLarge, whether the length was announced or not; ClientGone."""
-    if head.content_length is not None and head.content_length.isdigit() and int(head.content_length) > max_bytes:
-        raise BodyTooLarge(f"a body may have {max_bytes} bytes")
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > max_bytes:
-            raise BodyTooLarge(f"a body may have {max_bytes} bytes")
-        return body
-    chunks, size = [body], len(body)
-    while message.get("more_body"):
-        if size > max_bytes:
-            raise BodyTooLarge(f"a body may have {max_bytes} bytes")
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-    if size > max_bytes:
-        raise BodyTooLarge(f"a body may have {max_bytes} bytes")
-    return b"".join(chunks)
 
 
 def parse_json(body: bytes) -> object:

@@ -5,49 +5,31 @@ They are described to OpenAPI in `openapi.py`, from the same models that a test 
 
 import logging
 import time
-from asyncio import get_running_loop
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from asyncio import Task, get_running_loop
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import orjson
 
 from online.api.answering.answerer import Answerer
 from online.api.answering.asking import Asking, ClientGone
-from online.api.answering.asking import Connection as Waited
 from online.api.answering.outcome import Item, Outcome
-from online.api.http.body import (
-    Receive,
-    check_entity,
-    check_media_type,
-    parse_batch,
-    parse_json,
-    parse_predict,
-    read_body,
-)
+from online.api.http.body import check_entity, check_media_type, parse_batch, parse_json, parse_predict
 from online.api.http.documents import inputs_json, is_sampled, log_row, result, server_timing
-from online.api.http.head import Head, Kind, Target, deadline_of, decode_entity, read_head
-from online.api.http.one_write import CONNECTION
+from online.api.http.exchange import Exchange
+from online.api.http.head import Kind, deadline_of, decode_entity
 from online.api.http.problems import PROBLEM, InternalError, problem, retry_after
 from online.api.lookup.clock import RedisClock
 from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
-from online.errors import MethodNotAllowed, NotReady, ServingError, UnknownModel
+from online.errors import BodyTooLarge, MethodNotAllowed, NotReady, ServingError, UnknownModel
 
 log = logging.getLogger(__name__)
-
-Scope = MutableMapping[str, Any]
 
 _JSON = b"content-type: application/json"
 _PROBLEM_JSON = b"content-type: " + PROBLEM.encode()
 # Time left of the deadline for answering that it has passed.
 _MARGIN_S = 0.01
-
-
-class Connection(Waited, Protocol):
-    """What a request came by, and is answered by."""
-
-    async def answer(self, status: int, head: bytes, body: bytes) -> None:
-        """`head`: header lines, each with its end."""
 
 
 class LogSink(Protocol):
@@ -57,15 +39,6 @@ class LogSink(Protocol):
 
     def refuse(self, code: str) -> None:
         """Counts a request for no model that exists."""
-
-
-class _Asked(NamedTuple):
-    """One request on its way. Times by `time.perf_counter_ns`."""
-
-    started_ns: int
-    head: Head
-    model: str | None
-    connection: Connection
 
 
 class Predictions:
@@ -83,49 +56,53 @@ class Predictions:
         self._models = {model.encode(): model for model in settings.models}
         self._views, self._answerer, self._clock, self._sink = views, answerer, clock, sink
         self._sample_record = sample_record
-        self._deadline_ms, self._max_body = settings.deadline_ms, settings.max_body_bytes
+        self._deadline_ms, self.max_body_bytes = settings.deadline_ms, settings.max_body_bytes
         self._sample = settings.log_sample
         self._loop = get_running_loop()
 
-    async def serve(self, target: Target, scope: Scope, receive: Receive) -> None:
-        started_s, started_ns = self._loop.time(), time.perf_counter_ns()
-        head = read_head(scope["headers"])
-        asked = _Asked(started_ns, head, self._models.get(target.model), scope[CONNECTION])
+    def begin(self, exchange: Exchange) -> "Task[None]":
+        return self._loop.create_task(self._serve(exchange))
+
+    async def _serve(self, exchange: Exchange) -> None:
         try:
-            view = self._view(target, asked, scope["method"])
-            deadline_s = started_s + deadline_of(head, self._deadline_ms) / 1000
-            asking = Asking(view, deadline_s - min(_MARGIN_S, (deadline_s - started_s) / 10), asked.connection)
-            if target.kind is Kind.BATCH:
-                await self._serve_batch(asking, asked, receive)
+            view = self._view(exchange)
+            patience_s = deadline_of(exchange.head, self._deadline_ms) / 1000
+            deadline_s = exchange.started_s + patience_s - min(_MARGIN_S, patience_s / 10)
+            asking = Asking(view, deadline_s, exchange.protocol)
+            if exchange.target.kind is Kind.BATCH:
+                await self._serve_batch(asking, exchange)
             else:
-                await self._serve_one(asking, asked, target, receive)
+                await self._serve_one(asking, exchange)
         except ServingError as error:
-            await self._refuse(asked, error)
+            self._refuse(exchange, error)
         except ClientGone:
             return
         except Exception:
-            log.exception("a request failed", extra={"request_id": head.request_id})
-            await self._refuse(asked, InternalError("the request failed"))
+            log.exception("a request failed", extra={"request_id": exchange.head.request_id})
+            self._refuse(exchange, InternalError("the request failed"))
 
-    def _view(self, target: Target, asked: _Asked, method: str) -> ModelView:
-        if asked.model is None:
+    def _view(self, exchange: Exchange) -> ModelView:
+        model = self._models.get(exchange.target.model)
+        if model is None:
             raise UnknownModel("no such model")
-        wanted = "GET" if target.kind is Kind.GET else "POST"
-        if method != wanted:
-            raise MethodNotAllowed(f"use {wanted}", allow=wanted)
-        if wanted == "POST":
-            check_media_type(asked.head)
-        view = self._views.get(asked.model)
+        wanted = b"GET" if exchange.target.kind is Kind.GET else b"POST"
+        if exchange.method != wanted:
+            raise MethodNotAllowed(f"use {wanted.decode()}", allow=wanted.decode())
+        if wanted == b"POST":
+            check_media_type(exchange.head)
+        if exchange.is_too_large:
+            raise BodyTooLarge(f"a body may have {self.max_body_bytes} bytes")
+        view = self._views.get(model)
         if view is None:
             raise NotReady("no version of this model is live yet")
         return view
 
-    async def _serve_one(self, asking: Asking, asked: _Asked, target: Target, receive: Receive) -> None:
-        if target.kind is Kind.GET:
-            entity = decode_entity(target.entity)
+    async def _serve_one(self, asking: Asking, asked: Exchange) -> None:
+        if asked.target.kind is Kind.GET:
+            entity = decode_entity(asked.target.entity)
             item = Item(entity, check_entity(entity))
         else:
-            item = parse_predict(parse_json(await read_body(receive, asked.head, self._max_body)))
+            item = parse_predict(parse_json(asked.body))
         route_us = _us_since(asked.started_ns)
         outcomes = await self._answerer.answer(asking, [item])
         post_ns = time.perf_counter_ns()
@@ -135,11 +112,11 @@ class Predictions:
         error = outcomes[0].error
         post_us = _us_since(post_ns)
         timing = b"server-timing: " + server_timing(outcomes, route_us, post_us)
-        await _send(asked.connection, error.status if error else 200, body, asked.head.request_id, error, timing)
+        _send(asked, error.status if error else 200, body, error, timing)
         self._log(asking, asked, [item], outcomes, now_us, route_us, post_us)
 
-    async def _serve_batch(self, asking: Asking, asked: _Asked, receive: Receive) -> None:
-        parsed = parse_batch(parse_json(await read_body(receive, asked.head, self._max_body)))
+    async def _serve_batch(self, asking: Asking, asked: Exchange) -> None:
+        parsed = parse_batch(parse_json(asked.body))
         route_us = _us_since(asked.started_ns)
         items = [item for item in parsed if isinstance(item, Item)]
         answered = iter(await self._answerer.answer(asking, items)) if items else iter(())
@@ -151,13 +128,13 @@ class Predictions:
         body = orjson.dumps({"results": results})
         post_us = _us_since(post_ns)
         timing = b"server-timing: " + server_timing(outcomes, route_us, post_us)
-        await _send(asked.connection, 200, body, request_id, None, timing)
+        _send(asked, 200, body, None, timing)
         self._log(asking, asked, parsed, outcomes, now_us, route_us, post_us)
 
     def _log(
         self,
         asking: Asking,
-        asked: _Asked,
+        asked: Exchange,
         items: Sequence[Item | ServingError],
         outcomes: Sequence[Outcome],
         now_us: int,
@@ -175,20 +152,21 @@ class Predictions:
                 row = (*row[:-2], inputs_json(record), outcome.outputs.tolist())
             self._sink.add(model, row)
 
-    async def _refuse(self, asked: _Asked, error: ServingError) -> None:
+    def _refuse(self, asked: Exchange, error: ServingError) -> None:
         """An answer to the request as a whole."""
         request_id = asked.head.request_id
         body = orjson.dumps(problem(error, request_id))
         allow = error.context.get("allow")
         extra = [b"allow: " + str(allow).encode()] if allow else []
-        await _send(asked.connection, error.status, body, request_id, error, *extra)
-        if asked.model is None:
+        _send(asked, error.status, body, error, *extra)
+        model = self._models.get(asked.target.model)
+        if model is None:
             self._sink.refuse(error.code)
             return
         total_us = _us_since(asked.started_ns)
-        view = self._views.get(asked.model)
+        view = self._views.get(model)
         outcome = Outcome(version=view.stable if view else None, error=error)
-        self._sink.add(asked.model, log_row(outcome, request_id, self._clock.now_us(), total_us, total_us, 0))
+        self._sink.add(model, log_row(outcome, request_id, self._clock.now_us(), total_us, total_us, 0))
 
 
 def _refused(asking: Asking, error: ServingError) -> Outcome:
@@ -196,20 +174,18 @@ def _refused(asking: Asking, error: ServingError) -> Outcome:
     return Outcome(entity=entity if isinstance(entity, str) else None, version=asking.view.stable, error=error)
 
 
-async def _send(
-    connection: Connection, status: int, body: bytes, request_id: str, error: ServingError | None, *more: bytes
-) -> None:
+def _send(asked: Exchange, status: int, body: bytes, error: ServingError | None, *more: bytes) -> None:
     """`more`: header lines without their ends."""
     lines = [
         _JSON if error is None else _PROBLEM_JSON,
         b"content-length: %d" % len(body),
-        b"x-request-id: " + request_id.encode("ascii"),
+        b"x-request-id: " + asked.head.request_id.encode("ascii"),
         *more,
     ]
     if error is not None and (seconds := retry_after(error)) is not None:
         lines.append(b"retry-after: " + seconds)
     lines.append(b"")
-    await connection.answer(status, b"\r\n".join(lines), body)
+    asked.answer(status, b"\r\n".join(lines), body)
 
 
 def _us_since(since_ns: int) -> int:
