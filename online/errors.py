@@ -80,6 +80,18 @@ class NotReady(ServingError):
     status, code, title, retry_after_s = 503, ProblemCode.NOT_READY, "Not ready", 1.0
 
 
+class NotStored(ServingError):
+    status, code, title = 504, ProblemCode.NOT_STORED, "Not stored"
+
+
+class InvalidationsFull(ServingError):
+    status, code, title, retry_after_s = 503, ProblemCode.INVALIDATIONS_FULL, "Too many invalidations", 60.0
+
+
+class StoreUnavailable(ServingError):
+    status, code, title, retry_after_s = 503, ProblemCode.STORE_UNAVAILABLE, "Redis takes no writes", 1.0
+
+
 class Unauthorised(ServingError):
     status, code, title = 401, ProblemCode.UNAUTHORISED, "Unauthorised"
 

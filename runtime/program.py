@@ -23,7 +23,7 @@ from schemas.archive import Archive, ArchiveError, inspect_archive
 from schemas.bundle import BundleError, load_transform
 from schemas.features import FeatureTransform, Tensor
 from schemas.manifest import MODEL_FILE, Manifest
-from schemas.outputs import calibrate
+from schemas.outputs import calibrate, misfits
 from schemas.shapes import InputShapes
 
 Float32Array = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ _FORCE_SAFE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 class Program:
-    """Callable: input tensors by name, (n, width) each or (n, length) of text, to raw outputs, (n, K) float32."""
+    """Callable: input tensors by name, (n, width) each or (n, length) of text, to raw outputs, (n, N) float32."""
 
     def __init__(
         self, module: torch.nn.Module, manifest: Manifest, device: torch.device, precision: Precision = "float32"
@@ -42,7 +42,7 @@ class Program:
         self._module = module
         self._is_mixed = precision == "bfloat16"
         self._shapes = InputShapes(manifest)
-        self._outputs = len(manifest.output.outputs)
+        self._outputs = manifest.output.model_width
         self.device = device
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> Float32Array:
@@ -50,7 +50,7 @@ class Program:
 
         Raises:
             ValueError: tensors of another name, width, type or number of rows than the manifest says, or an
-                output that is not (n, K) float32.
+                output that is not (n, N) float32.
         """
         rows = len(next(iter(tensors.values()), ()))
         given = [tensors.get(name) for name in self._shapes.names]
@@ -183,11 +183,9 @@ def _check_batch(
 def _compare_golden(
     manifest: Manifest, places: npt.NDArray[np.int64], found: Float32Array, expected: Float32Array, where: str
 ) -> None:
-    allowed = manifest.tolerance.absolute + manifest.tolerance.relative * np.abs(expected)
-    bad = ~(np.abs(found - expected) <= allowed)  # also where it is NaN
-    for row, column in np.argwhere(bad):
+    for row, column in np.argwhere(misfits(manifest.output, manifest.tolerance, found, expected)):
         raise BundleError(
-            f"golden row {places[row]} {where}: {manifest.output_names[column]} is "
+            f"golden row {places[row]} {where}: {manifest.output.stored_names[column]} is "
             f"{found[row, column]:.7g}, the manifest says {expected[row, column]:.7g}"
         )
 

@@ -6,13 +6,15 @@ Layout of codec 1, little-endian, 13 bytes and four for each output:
     4s   fingerprint of the entity, blake2b-4
     u16  ordinal of the generation; 0 for a live result
     u48  time of computation, ms since 1970 by Redis's clock
-    f32  outputs, raw after calibration, as many as the model's output specification names
+    f32  outputs, raw after calibration, as many as the `stored_width` of the model's output specification
 
 Labels, thresholds and rules are applied when answering, so a change of threshold needs no new generation.
-A change of codec is a new generation, never a rewrite.
+A change of codec is a new generation, never a rewrite. Up to 12 outputs, a value has at most 64 bytes and its
+bucket is a listpack; with more, a hashtable.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
 from struct import Struct
@@ -40,11 +42,17 @@ class ForeignValue(CorruptValue):
 
 
 class Prediction(NamedTuple):
-    """What a packed value holds: `outputs` is (K,) float32, `computed_at_ms` by Redis's clock."""
+    """What a packed value holds: `outputs` are K numbers of float32, `computed_at_ms` by Redis's clock."""
 
     ordinal: int
     computed_at_ms: int
-    outputs: Float32Array
+    outputs: Sequence[float]
+
+
+@lru_cache(maxsize=256)
+def _layout(outputs: int) -> Struct:
+    """Of a whole value: one call is cheaper than a view on few numbers."""
+    return Struct(f"{_HEAD.format}{outputs}f")
 
 
 def fingerprint(entity: bytes) -> bytes:
@@ -88,23 +96,23 @@ def unpack(value: bytes, entity: bytes, ordinal: int, outputs: int) -> Predictio
     Args:
         entity: whose value this must be.
         ordinal: of the generation it was read from; `LIVE_ORDINAL` for a live result.
-        outputs: how many outputs the model's specification names.
+        outputs: how many, the `stored_width` of the model's output specification.
 
     Raises:
         ForeignValue: it belongs to another entity or generation.
         CorruptValue: wrong length, a codec this code does not know, or an output that is not finite.
     """
+    layout = _layout(outputs)
     if len(value) < HEAD_BYTES or value[0] != CODEC_VERSION:
         raise CorruptValue(f"codec {value[0] if value else 'none'} of {len(value)} bytes, not {CODEC_VERSION}")
-    if len(value) != HEAD_BYTES + 4 * outputs:
-        raise CorruptValue(f"{len(value)} bytes instead of {HEAD_BYTES + 4 * outputs}")
-    _, print_, found_ordinal, low, high = _HEAD.unpack_from(value)
+    if len(value) != layout.size:
+        raise CorruptValue(f"{len(value)} bytes instead of {layout.size}")
+    _, print_, found_ordinal, low, high, *numbers = layout.unpack(value)
     if print_ != fingerprint(entity):
         raise ForeignValue("the value of another entity")
     if found_ordinal != ordinal:
         raise ForeignValue(f"a value of generation ordinal {found_ordinal}, not {ordinal}")
-    numbers = np.frombuffer(value, "<f4", offset=HEAD_BYTES)
-    # In doubles, whose sum of any float32 is finite; numpy's own check costs ten times as much on so few.
-    if not isfinite(sum(numbers.tolist())):
+    # In doubles, whose sum of any float32 is finite.
+    if not isfinite(sum(numbers)):
         raise CorruptValue("an output is not finite")
     return Prediction(found_ordinal, high << 32 | low, numbers)

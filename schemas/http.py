@@ -40,16 +40,20 @@ class Source(StrEnum):
 
 
 class MissReason(StrEnum):
-    """Why an answer was not precomputed."""
+    """Why an answer was not precomputed. The last three say that Redis gave no reply."""
 
-    NOT_IN_GENERATION = "not_in_generation"
+    NOT_SELECTED = "not_selected"
+    NEW_ENTITY = "new_entity"
+    EXPIRED = "expired"
+    INVALIDATED = "invalidated"
     VERSION_NOT_PRECOMPUTED = "version_not_precomputed"
     CALLER_FEATURES = "caller_features"
-    TOO_OLD = "too_old"
+    NO_CACHE = "no_cache"
     CORRUPT = "corrupt"
     FOREIGN = "foreign"
-    REDIS_SLOW = "redis_slow"
-    REDIS_DOWN = "redis_down"
+    REDIS_TIMEOUT = "redis_timeout"
+    CONNECTION_LOST = "connection_lost"
+    BREAKER_OPEN = "breaker_open"
 
 
 class ProblemCode(StrEnum):
@@ -72,6 +76,9 @@ class ProblemCode(StrEnum):
     FEATURES_UNAVAILABLE = "features_unavailable"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     NOT_READY = "not_ready"
+    NOT_STORED = "not_stored"
+    INVALIDATIONS_FULL = "invalidations_full"
+    STORE_UNAVAILABLE = "store_unavailable"
     INTERNAL = "internal"
 
 
@@ -96,6 +103,13 @@ class BatchRequest(_Document):
     )
 
 
+class LabelScore(_Document):
+    """One of a top-k's labels."""
+
+    label: str
+    score: float
+
+
 class Prediction(_Document):
     """An answer, and where it came from."""
 
@@ -106,7 +120,9 @@ class Prediction(_Document):
     source: Source
     label: str | None = None
     confidence: float | None = None
-    outputs: dict[str, float]
+    outputs: dict[str, float | list[float] | list[LabelScore]] = Field(
+        description="By output: a number, a vector's numbers, or the best labels of a top-k, the best first."
+    )
     computed_at: str = Field(description="UTC, RFC 3339 with milliseconds, by Redis's clock.")
     age_s: float
     miss_reason: MissReason | None = None
@@ -134,6 +150,19 @@ class BatchResponse(_Document):
     """A prediction or a problem for each item, in order."""
 
     results: list[Prediction | Problem]
+
+
+class InvalidateRequest(_Document):
+    """Entities whose stored answers no longer count, of all versions of the model."""
+
+    entities: Annotated[list[Entity], Field(min_length=1, max_length=MAX_BATCH_ENTITIES)]
+
+
+class Invalidated(_Document):
+    """Every answer computed until `at` is a miss from now on; on other workers within a second."""
+
+    entities: int = Field(description="How many different entities that were.")
+    at: str = Field(description="UTC, RFC 3339 with milliseconds, by Redis's clock.")
 
 
 class ModelInformation(_Document):

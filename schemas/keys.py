@@ -8,9 +8,12 @@ from hashlib import blake2b
 from zlib import crc32
 
 REPLICAS_KEY = "hs:replicas"
-# Longer fields turn a listpack into a hashtable (hash-max-listpack-value 64 on Redis 7.0 and Valkey 9.1).
-MAX_PLAIN_FIELD_BYTES = 64
+# A longer field or value turns a listpack into a hashtable (hash-max-listpack-value: Redis 7.0, Valkey 9.1).
+MAX_LISTPACK_BYTES = 64
+MAX_PLAIN_FIELD_BYTES = MAX_LISTPACK_BYTES
 ESCAPE = b"\x00"
+_ESCAPE_DIGEST_BYTES = 16
+ESCAPED_FIELD_BYTES = len(ESCAPE) + _ESCAPE_DIGEST_BYTES
 # Mean fields of a bucket, so that nearly all buckets stay under hash-max-listpack-entries (512).
 MEAN_BUCKET_FIELDS = 96
 
@@ -66,6 +69,11 @@ def invalidations_key(model: str) -> str:
     return f"hs:{model}:x"
 
 
+def lease_prefix(model: str, version: str) -> bytes:
+    """Append the entity: who holds the key renews the entity's answer."""
+    return f"hs:{model}:r:{version}:".encode()
+
+
 def bucket_count(rows: int) -> int:
     """Buckets for `rows` entities: at least one, 96 fields on average."""
     return max(1, -(-rows // MEAN_BUCKET_FIELDS))
@@ -82,5 +90,5 @@ def field_of(entity: bytes) -> bytes:
     No plain field begins with 0x00, so no id can be equal to another's escape.
     """
     if len(entity) > MAX_PLAIN_FIELD_BYTES or entity.startswith(ESCAPE):
-        return ESCAPE + blake2b(entity, digest_size=16).digest()
+        return ESCAPE + blake2b(entity, digest_size=_ESCAPE_DIGEST_BYTES).digest()
     return entity

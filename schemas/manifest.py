@@ -1,8 +1,8 @@
 """The manifest of a model bundle: what a version is, what it takes, what it gives, and how it is checked.
 
-Owns the document only; its features and inputs are `feature_kinds.py`'s. What turns records into tensors is
-`features.py`, raw outputs into answers `outputs.py`; loading and verifying the archive belongs to whoever runs the
-model.
+Owns the document only; its features and inputs are `feature_kinds.py`'s, its outputs `output_kinds.py`'s. What
+turns records into tensors is `features.py`, raw outputs into answers `outputs.py`; loading and verifying the
+archive belongs to whoever runs the model.
 """
 
 import hashlib
@@ -27,6 +27,15 @@ from schemas.feature_kinds import InputTensor as InputTensor
 from schemas.feature_kinds import NumberFeature as NumberFeature
 from schemas.feature_kinds import TextFeature as TextFeature
 from schemas.names import check_name
+from schemas.output_kinds import AnyOutput as AnyOutput
+from schemas.output_kinds import ArgmaxLabel as ArgmaxLabel
+from schemas.output_kinds import Calibration as Calibration
+from schemas.output_kinds import Output as Output
+from schemas.output_kinds import OutputSpecification as OutputSpecification
+from schemas.output_kinds import Rule as Rule
+from schemas.output_kinds import ThresholdLabel as ThresholdLabel
+from schemas.output_kinds import TopKOutput as TopKOutput
+from schemas.output_kinds import VectorOutput as VectorOutput
 
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "model.pt2"
@@ -42,96 +51,34 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RecordValue = bool | int | float | str | None
 
 
-class Calibration(Document):
-    """Raw model output to stored output: sigmoid or nothing, of `scale * x + shift`, then clipped."""
-
-    kind: Literal["linear", "sigmoid"] = "linear"
-    scale: FiniteFloat = 1.0
-    shift: FiniteFloat = 0.0
-    minimum: FiniteFloat | None = None
-    maximum: FiniteFloat | None = None
-
-
-class Output(Document):
-    """One column of the model's output; `decimals` is how it is written in an answer."""
-
-    name: str
-    calibration: Calibration = Calibration()
-    decimals: NonNegativeInt = 6
-
-
-class ThresholdLabel(Document):
-    """Two labels and a threshold over one probability; confidence is the probability of the label given."""
-
-    kind: Literal["threshold"] = "threshold"
-    output: str
-    threshold: FiniteFloat
-    at_or_above: str
-    below: str
-
-
-class ArgmaxLabel(Document):
-    """The label of the largest of several outputs, the first of equals; confidence is that output."""
-
-    kind: Literal["argmax"] = "argmax"
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...]
-
-    @model_validator(mode="after")
-    def _paired(self) -> Self:
-        if len(self.outputs) != len(self.labels) or not self.outputs:
-            raise ValueError("argmax needs a label for each output")
-        return self
-
-
-Label = Annotated[ThresholdLabel | ArgmaxLabel, Field(discriminator="kind")]
-
-
-class Rule(Document):
-    """A business rule: where the output compares so, the answer's label is this one. The last that holds wins."""
-
-    output: str
-    compare: Literal[">=", "<", ">", "<="]
-    value: FiniteFloat
-    label: str
-
-
-class OutputSpecification(Document):
-    """Everything between raw outputs and the answer. `default` is the degraded answer's stored outputs."""
-
-    outputs: tuple[Output, ...]
-    label: Label | None = None
-    rules: tuple[Rule, ...] = ()
-    default: tuple[FiniteFloat, ...] | None = None
-
-    @model_validator(mode="after")
-    def _names_hold(self) -> Self:
-        names = [output.name for output in self.outputs]
-        if not names or len(set(names)) != len(names):
-            raise ValueError("outputs must have distinct names, at least one")
-        named = [rule.output for rule in self.rules]
-        if isinstance(self.label, ThresholdLabel):
-            named.append(self.label.output)
-        elif self.label is not None:
-            named.extend(self.label.outputs)
-        if unknown := set(named) - set(names):
-            raise ValueError(f"label or rules name unknown outputs: {sorted(unknown)}")
-        if self.default is not None and len(self.default) != len(names):
-            raise ValueError(f"default has {len(self.default)} values for {len(names)} outputs")
-        return self
-
-
 class Freshness(Document):
-    """How old an answer may be, and what to say when there is no fresh one: tried in order, then an error."""
+    """How old an answer may be, and what to say when there is no fresh one.
+
+    Attributes:
+        max_age_s: an older stored value is a miss; None: a value is good until a newer one is there.
+        live_ttl_s: how long a live result is kept.
+        stale_while_revalidate_s: a value older than `max_age_s` by at most this is answered once more, while it is
+            renewed in the background.
+        max_stale_s: a value older than `max_age_s` (0 where there is none) by at most this may be answered as
+            `stale`.
+        when_unavailable: tried in order where live cannot answer, then an error.
+    """
 
     max_age_s: PositiveInt | None = None
     live_ttl_s: PositiveInt = 3600
+    stale_while_revalidate_s: NonNegativeInt = 0
     max_stale_s: NonNegativeInt = 0
     when_unavailable: tuple[Literal["stale", "default"], ...] = ()
 
+    @model_validator(mode="after")
+    def _bounds_have_an_effect(self) -> Self:
+        if self.stale_while_revalidate_s and self.max_age_s is None:
+            raise ValueError("stale_while_revalidate_s needs max_age_s: without it no value is ever stale")
+        return self
+
 
 class GoldenRow(Document):
-    """A raw record and the stored outputs, (K,), it must give."""
+    """A raw record and the stored outputs, (W,), it must give."""
 
     record: dict[str, RecordValue]
     outputs: tuple[FiniteFloat, ...]
@@ -177,7 +124,7 @@ class Manifest(Document):
         required = (*REQUIRED_FILES, *((TOKENIZER_FILE,) if self.text_features else ()))
         if missing := [name for name in required if name not in self.files]:
             raise ValueError(f"files lack {missing}")
-        if any(len(row.outputs) != len(self.output.outputs) for row in self.golden):
+        if any(len(row.outputs) != self.output.stored_width for row in self.golden):
             raise ValueError("a golden row has another number of outputs than the specification")
         return self
 

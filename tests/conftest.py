@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
+from tests.support.redis_cluster import ClusterServers, running_cluster
 from tests.support.redis_server import RedisServer
 
 
@@ -13,6 +14,13 @@ def redis_server() -> Iterator[RedisServer]:
     """One Valkey for the whole session; a test that stops or freezes a server starts one of its own."""
     with RedisServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[ClusterServers]:
+    """One cluster for the whole session, which takes seconds to form; a test that kills nodes starts its own."""
+    with running_cluster() as servers:
+        yield servers
 
 
 @pytest.fixture

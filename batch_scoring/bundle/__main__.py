@@ -10,7 +10,15 @@ from rich.table import Table
 
 from runtime.program import load_program
 from schemas.bundle import Bundle, BundleError, read_folder
-from schemas.manifest import BucketFeature, CategoryFeature, Feature, Output, TextFeature
+from schemas.manifest import (
+    AnyOutput,
+    BucketFeature,
+    CategoryFeature,
+    Feature,
+    TextFeature,
+    TopKOutput,
+    VectorOutput,
+)
 
 _SHOWN_VALUES = 6
 
@@ -83,14 +91,25 @@ def _allowed(feature: Feature) -> str:
 
 def _outputs(bundle: Bundle) -> Table:
     specification = bundle.manifest.output
-    table = Table("output", "calibration", "default", title="outputs")
-    defaults = specification.default or (None,) * len(specification.outputs)
-    for output, default in zip(specification.outputs, defaults, strict=True):
-        table.add_row(output.name, _calibration(output), "none" if default is None else f"{default:g}")
+    table = Table("output", "kind", "calibration", "default", title="outputs")
+    for output, _, stored in specification.spans:
+        default = "none" if specification.default is None else _numbers(specification.default[stored])
+        table.add_row(output.name, _kind(output), _calibration(output), default)
     return table
 
 
-def _calibration(output: Output) -> str:
+def _kind(output: AnyOutput) -> str:
+    if isinstance(output, TopKOutput):
+        return f"the {output.k} best of {output.columns} labels"
+    return f"{output.size} numbers" if isinstance(output, VectorOutput) else "a number"
+
+
+def _numbers(values: Sequence[float]) -> str:
+    more = len(values) - _SHOWN_VALUES
+    return ", ".join(f"{value:g}" for value in values[:_SHOWN_VALUES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _calibration(output: AnyOutput) -> str:
     rule = output.calibration
     inner = f"{rule.scale:g} x + {rule.shift:g}"
     return f"sigmoid({inner})" if rule.kind == "sigmoid" else inner

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from schemas.arrow import BASELINE
 from schemas.features import Column, Transformed, canonical_number
-from schemas.manifest import CategoryFeature, Feature, Manifest, TextFeature
+from schemas.manifest import CategoryFeature, Feature, Manifest, TextFeature, TopKOutput
+from schemas.output_kinds import Span
 
 _BINS = 20
 _MAX_VALUES = 1000
@@ -32,16 +33,16 @@ def write_baseline(
     Args:
         columns: raw values by feature.
         done: the same, transformed.
-        outputs: (n, K) stored outputs.
+        outputs: (n, W) stored outputs.
     """
     rows = [_input(feature, columns[feature.name], done) for feature in manifest.features]
-    rows += [_number("output", name, outputs[:, place]) for place, name in enumerate(manifest.output_names)]
+    rows += [row for span in manifest.output.spans for row in _output(span, outputs[:, span.stored])]
     pq.write_table(pa.Table.from_pylist(rows, schema=BASELINE), path)
 
 
 def _input(feature: Feature, column: Column, done: Transformed) -> dict[str, object]:
     if isinstance(feature, CategoryFeature):
-        return _category(feature.name, column)
+        return _category("input", feature.name, column)
     if isinstance(feature, TextFeature):
         counts = np.array(
             [
@@ -51,6 +52,20 @@ def _input(feature: Feature, column: Column, done: Transformed) -> dict[str, obj
         )
         return {**_number("input", feature.name, counts), "type": "text"}
     return _number("input", feature.name, _floats(column))
+
+
+def _output(span: Span, stored: Float32Array) -> list[dict[str, object]]:
+    """A number for each that is stored; of a top-k the scores by rank, and how often each label is the best."""
+    output = span.output
+    if not isinstance(output, TopKOutput):
+        return [_number("output", name, stored[:, place]) for place, name in enumerate(output.stored_names)]
+    label, *_ = output.stored_names
+    best = [output.label(int(place)) if np.isfinite(place) else None for place in stored[:, 0]]
+    scores = enumerate(output.stored_names[1::2])
+    return [
+        _category("output", label, best),
+        *(_number("output", name, stored[:, 2 * rank + 1]) for rank, name in scores),
+    ]
 
 
 def _number(side: str, name: str, values: npt.NDArray[np.floating]) -> dict[str, object]:
@@ -67,11 +82,11 @@ def _number(side: str, name: str, values: npt.NDArray[np.floating]) -> dict[str,
     return row
 
 
-def _category(name: str, column: Column) -> dict[str, object]:
+def _category(side: str, name: str, column: Column) -> dict[str, object]:
     counts = Counter(value for value in column if isinstance(value, str))
     common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_VALUES]
     return {
-        "side": "input",
+        "side": side,
         "name": name,
         "type": "category",
         "rows": len(column),

@@ -46,7 +46,8 @@ def build_bundle(
 
     Args:
         module: forward takes the specification's inputs in order, (n, width) each, or (n, L) where it is text, and
-            returns (n, K) float32. What it gives of a text may not depend on how far that is padded.
+            returns (n, N) float32, N being `model_width`. What it gives of a text may not depend on how far
+            that is padded.
         columns: raw data, one column of equal length a feature; baseline and golden rows are taken from it.
         licence: text of the LICENSE file.
         replace: whether a bundle that lies there already may be replaced.
@@ -82,10 +83,10 @@ def build_bundle(
 
 
 def _outputs(program: Program, manifest: Manifest, done: Transformed) -> Float32Array:
-    """(n, K) stored outputs of all rows."""
+    """(n, W) stored outputs of all rows."""
     if done.rows == 0:
         raise BundleError("the data set has no rows")
-    out = np.empty((done.rows, len(manifest.output.outputs)), dtype=np.float32)
+    out = np.empty((done.rows, manifest.output.stored_width), dtype=np.float32)
     for group in done.groups():
         for start in range(0, len(group), manifest.max_batch_rows):
             rows = group[start : start + manifest.max_batch_rows]

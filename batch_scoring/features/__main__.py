@@ -22,7 +22,8 @@ from batch_scoring.features.query import feature_rows
 from batch_scoring.features.table import load_into_redis, packed, write_snapshot
 from batch_scoring.files import dataset, exists, remove, spark_url, staged_folder, write_parquet
 from batch_scoring.job import run_step, step_parser
-from batch_scoring.publishing.memory import FIELD_OVERHEAD_BYTES, check_memory
+from batch_scoring.publishing.memory import check_memory
+from batch_scoring.publishing.sizes import fields_bytes
 from batch_scoring.runs import Refused, Run, check_rejects, stage
 from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
@@ -126,9 +127,8 @@ def _look_at_packed(run: Run, buckets: int) -> tuple[Counter[str], int, int]:
         bad.update(reason for reason in batch.column("reason").to_pylist() if reason is not None)
         good = batch.filter(pc.is_null(batch.column("reason")))
         fields += np.bincount(good.column("bucket").to_numpy(zero_copy_only=False), minlength=buckets)
-        for name in ("field", "record"):
-            needed += pc.sum(pc.binary_length(good.column(name))).as_py() or 0
-        needed += FIELD_OVERHEAD_BYTES * good.num_rows
+        lengths = [pc.binary_length(good.column(name)).to_numpy() for name in ("field", "record")]
+        needed += fields_bytes(*lengths)
     return bad, int(np.count_nonzero(fields)), needed
 
 

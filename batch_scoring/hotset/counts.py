@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from batch_scoring.hotset.log_files import Kind
 
-# Rows of these answers tell of an entity that can be precomputed; logs before a `status` column hold no others.
-_ANSWERED = 200
+# Rows of these answers tell of an entity that can be precomputed; older logs hold the first only.
+_ANSWERED = (200, 304)
 
 
 def request_weights(
@@ -27,7 +27,7 @@ def request_weights(
     age_days = (F.lit(as_of.timestamp()) - F.unix_micros("time") / 1e6) / 86400
     window = (F.col("time") >= F.lit(begin)) & (F.col("time") < F.lit(as_of))
     weight = F.pow(F.lit(0.5), age_days / F.lit(half_life_days))
-    kept = log.where(window & F.col("entity").isNotNull() & (F.col("status") == _ANSWERED))
+    kept = log.where(window & F.col("entity").isNotNull() & F.col("status").isin(*_ANSWERED))
     # Rounded, since a sum's last digits depend on the order of addition, which a retry may change.
     return kept.groupBy("entity").agg(F.round(F.sum(weight), 9).alias("weight"), F.count("*").alias("requests"))
 
@@ -48,7 +48,7 @@ def _read_kind(spark: SparkSession, kind: Kind, urls: list[str]) -> DataFrame:
     spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
     read = spark.read.schema(schema).parquet(*urls)
     time = F.timestamp_micros(F.expr("time div 1000")) if kind.is_nanos else F.col("time")
-    status = F.col("status").cast("int") if kind.status else F.lit(_ANSWERED)
+    status = F.col("status").cast("int") if kind.status else F.lit(_ANSWERED[0])
     return read.select(time.alias("time"), "entity", status.alias("status"))
 
 

@@ -6,14 +6,13 @@ from redis import Redis
 
 from batch_scoring.runs import Refused
 from batch_scoring.settings import BatchSettings
+from batch_scoring.store import nodes
 
-# A field of a listpack: two headers, and its share of the bucket's key and object.
-FIELD_OVERHEAD_BYTES = 12
 _POLICIES_THAT_KEEP = ("noeviction", "volatile-")
 
 
 class Room(NamedTuple):
-    """Bytes. `most` is 0 where Redis has no limit; `left` is what may be used beside the reserve."""
+    """Bytes, of all nodes. `most` is 0 where Redis has no limit; `left` is what may be used beside the reserve."""
 
     used: int
     most: int
@@ -21,7 +20,16 @@ class Room(NamedTuple):
 
 
 def room(redis: Redis, settings: BatchSettings) -> Room:
-    """Raises Refused where Redis could evict a generation."""
+    """On a cluster, whose nodes get equal shares, the fullest one says what is left. Raises Refused where Redis
+    could evict a generation.
+    """
+    found = [_room(node, settings) for node in nodes(redis)]
+    limited = [one.left for one in found if one.most]
+    most = sum(one.most for one in found) if len(limited) == len(found) else 0
+    return Room(sum(one.used for one in found), most, min(limited, default=0) * len(found))
+
+
+def _room(redis: Redis, settings: BatchSettings) -> Room:
     memory = redis.info("memory")
     policy, most, used = str(memory["maxmemory_policy"]), int(memory["maxmemory"]), int(memory["used_memory"])
     if most and not policy.startswith(_POLICIES_THAT_KEEP):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -10,13 +11,14 @@ from batch_scoring.bucket_writer import Field, write_buckets
 from batch_scoring.files import dataset, spark_url
 from batch_scoring.job import run_step, step_parser
 from batch_scoring.publishing.generation import clear_others, is_published, write_manifest
-from batch_scoring.publishing.memory import FIELD_OVERHEAD_BYTES, check_memory
+from batch_scoring.publishing.memory import check_memory
 from batch_scoring.publishing.retire import sweep
+from batch_scoring.publishing.sizes import fields_bytes
 from batch_scoring.runs import Run, stage
 from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
-from schemas.keys import bucket_prefix, field_of
+from schemas.keys import ESCAPED_FIELD_BYTES, MAX_PLAIN_FIELD_BYTES, bucket_prefix, field_of
 
 STEP = "publish"
 _WRITTEN = pa.schema([pa.field("fields", pa.int64())])
@@ -72,9 +74,9 @@ def _look_at_scores(scores: ds.Dataset) -> tuple[int, set[int]]:
     total, filled = 0, set[int]()
     for batch in scores.to_batches(columns=["bucket", "entity", "packed"]):
         filled.update(batch["bucket"].to_pylist())
-        total += pc.sum(pc.binary_length(batch["entity"])).as_py() or 0
-        total += pc.sum(pc.binary_length(batch["packed"])).as_py() or 0
-        total += FIELD_OVERHEAD_BYTES * batch.num_rows
+        entities, values = (pc.binary_length(batch[name]).to_numpy() for name in ("entity", "packed"))
+        fields = np.where(entities > MAX_PLAIN_FIELD_BYTES, ESCAPED_FIELD_BYTES, entities)
+        total += fields_bytes(fields, values)
     return total, filled
 
 

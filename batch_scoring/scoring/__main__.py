@@ -68,7 +68,7 @@ def score(run: Run, settings: BatchSettings) -> dict[str, object]:
         "checksum": as_text(scored.checksum),
         "buckets": task.buckets,
         "filled_buckets": len(scored.buckets),
-        "outputs": len(bundle.manifest.output.outputs),
+        "outputs": bundle.manifest.output.stored_width,
     }
 
 

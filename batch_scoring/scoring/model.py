@@ -131,8 +131,8 @@ def _columns(batch: pa.RecordBatch, manifest: Manifest) -> dict[str, Column]:
 
 
 def _outputs(model: WorkerModel, done: Transformed, most: int) -> Float32Array:
-    """(rows, K) stored outputs, in forwards of at most `most` rows of one shape."""
-    out = np.empty((done.rows, len(model.manifest.output.outputs)), dtype=np.float32)
+    """(rows, W) stored outputs, in forwards of at most `most` rows of one shape."""
+    out = np.empty((done.rows, model.manifest.output.stored_width), dtype=np.float32)
     for group in done.groups():
         for start in range(0, len(group), most):
             rows = group[start : start + most]

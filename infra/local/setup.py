@@ -1,6 +1,6 @@
 """Sets up this machine: Java, the product's environment, Airflow's environment. `make setup` runs it.
 
-With `--browser` the Chromium that the browser tests drive, and nothing else: no one but a developer needs it.
+With `--browser` the Chromium and the Redis that tests drive, and nothing else: no one but a developer needs them.
 Quick when nothing has changed. Standard library only: it runs before anything is installed.
 """
 
@@ -25,6 +25,10 @@ JAVA_PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless")
 JAVA_BY_HAND = "; macOS: brew install openjdk@21) and, where it is not on the path, set JAVA_HOME."
 BROWSER_PACKAGES = ("chromium", "chromium-browser")
 BROWSER_BY_HAND = ") or name a Chromium by the variable CHROMIUM."
+# The server is in it under its checker's name; the package redis-server would also start it as a service.
+REDIS_PACKAGES = ("redis-tools",)
+REDIS_PROGRAMS = ("redis-server", "redis-check-rdb")
+REDIS_BY_HAND = "; macOS: brew install redis) or name a redis-server by the variable REDIS_SERVER."
 JAVA_HOME_FILE = HOME / ".hotset" / "java-home"
 SPARK_OPTIONS_FILE = HOME / ".hotset" / "spark-options"
 SAY_EVERY_S = 10.0
@@ -34,14 +38,15 @@ _began = time.monotonic()
 
 def main() -> int:
     """Exit status: 0 all is there, 1 something is missing; what to do about it is said."""
-    return _browser() if "--browser" in sys.argv[1:] else _everything()
+    return _for_tests() if "--browser" in sys.argv[1:] else _everything()
 
 
-def _browser() -> int:
-    if os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSER_PACKAGES)):
-        return 0
+def _for_tests() -> int:
     try:
-        _install(BROWSER_PACKAGES, "Chromium", BROWSER_BY_HAND)
+        if not (os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSER_PACKAGES))):
+            _install(BROWSER_PACKAGES, "Chromium", BROWSER_BY_HAND)
+        if not (os.environ.get("REDIS_SERVER") or any(map(shutil.which, REDIS_PROGRAMS))):
+            _install(REDIS_PACKAGES, "Redis", REDIS_BY_HAND)
     except SetupFailed as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from online.api.health import readiness
 from online.api.http.documents import rfc3339
+from online.api.http.invalidate import add_invalidation
 from online.api.http.openapi import with_predictions
 from online.api.http.predictions import Predictions
 from online.api.http.problems import add_problem_handlers
@@ -65,6 +66,10 @@ def build_app(settings: ApiSettings, parent: int) -> Api:
     app = Api(title=TITLE, version=VERSION, lifespan=lifespan, docs_url=None, redoc_url=None)
     add_problem_handlers(app)
     _add_routes(app)
+    add_invalidation(
+        *(app, settings.models, settings.admin_token_file, settings.max_body_bytes),
+        lambda: app.service.invalidations,
+    )
     _add_docs(app)
     return app
 

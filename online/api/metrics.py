@@ -5,14 +5,17 @@ is bounded. Workers share a folder by prometheus-client's multi-process mode, wh
 """
 
 import os
-from bisect import bisect_left
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from online.api.requestlog.buffer import Columns
+
+Float64Array = npt.NDArray[np.float64]
 
 STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
 # Places in `schemas.arrow.REQUEST_LOG`, held against it by a test: importing it here would load pyarrow.
@@ -26,11 +29,12 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 class _Folded(Histogram):
     """A histogram that takes many observations at once: one by one they would cost more than the requests."""
 
-    def fold(self, values: Sequence[float]) -> None:
-        edges = self._upper_bounds
-        for place, count in Tally(bisect_left(edges, value) for value in values).items():
-            self._buckets[place].inc(count)
-        self._sum.inc(sum(values))
+    def fold(self, values: Float64Array) -> None:
+        places = np.searchsorted(self._upper_bounds, values)
+        for place, count in enumerate(np.bincount(places).tolist()):
+            if count:
+                self._buckets[place].inc(count)
+        self._sum.inc(float(values.sum()))
 
 
 class Metrics:
@@ -85,28 +89,35 @@ class Metrics:
                 self.totals.labels(part, name).inc(max(0.0, grown))
 
     def _fold_model(self, model: str, columns: Columns) -> None:
-        sources = [str(source) if source else "error" for source in columns[SOURCE]]
-        by_source: dict[str, list[float]] = {}
-        for source, total_us in zip(sources, _numbers(columns[TOTAL]), strict=True):
-            by_source.setdefault(source, []).append(total_us / 1e6)
-        for source, seconds in by_source.items():
-            self.answers.labels(model, source).inc(len(seconds))
-            self.latency.labels(model, source).fold(seconds)
-        for reason, count in Tally(columns[REASON]).items():
-            if reason:
-                self.misses.labels(model, str(reason)).inc(count)
-        for code, count in Tally(columns[CODE]).items():
-            if code:
-                self.problems.labels(model, str(code)).inc(count)
+        sources, total_s = columns[SOURCE], _numbers(columns[TOTAL]) / 1e6
+        for source, count in Tally(sources).items():
+            name = str(source) if source else "error"
+            self.answers.labels(model, name).inc(count)
+            is_all = count == len(sources)
+            mine = total_s if is_all else total_s[np.array([one is source for one in sources])]
+            self.latency.labels(model, name).fold(mine)
+        for reason, count in _tally(columns[REASON]).items():
+            self.misses.labels(model, str(reason)).inc(count)
+        for code, count in _tally(columns[CODE]).items():
+            self.problems.labels(model, str(code)).inc(count)
         for place, stage in enumerate(STAGES):
-            if passed := _numbers(columns[FIRST_STAGE + place]):
-                self.stages.labels(model, stage).fold([us / 1e6 for us in passed])
-        if rows := _numbers(columns[BATCH_ROWS]):
+            if len(passed_us := _numbers(columns[FIRST_STAGE + place])):
+                self.stages.labels(model, stage).fold(passed_us / 1e6)
+        if len(rows := _numbers(columns[BATCH_ROWS])):
             self.batch_rows.labels(model).fold(rows)
 
 
-def _numbers(values: Sequence[object]) -> list[float]:
-    return [value for value in values if isinstance(value, int | float)]
+def _tally(values: Sequence[object]) -> Tally[object]:
+    """Of what is not None; for most columns of hits that is nothing at all."""
+    return Tally() if values.count(None) == len(values) else Tally(value for value in values if value)
+
+
+def _numbers(values: Sequence[object]) -> Float64Array:
+    """Those that are not None, as (n,) float64."""
+    if values.count(None) == len(values):
+        return np.empty(0)
+    found = np.array(values, dtype=np.float64)
+    return found[~np.isnan(found)]
 
 
 def scrape(folder: Path) -> bytes:

@@ -13,16 +13,22 @@ from types import FrameType
 from typing import Self
 
 from online.api.answering.answerer import Answerer
+from online.api.answering.cap import FreshCap
+from online.api.answering.computing import Computing
 from online.api.answering.features import FeatureSource
 from online.api.answering.flights import Flights
 from online.api.answering.flying import Flying
 from online.api.answering.l1 import L1
+from online.api.answering.renewals import Renewals
 from online.api.answering.snapshot import SnapshotStore
+from online.api.answering.spares import Spares
+from online.api.answering.stored import Stored
 from online.api.answering.write_back import WriteBack
 from online.api.http.predictions import Predictions
 from online.api.live.contract import Live
 from online.api.live.tier import LiveTier
 from online.api.lookup.clock import RedisClock
+from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import parse_address
 from online.api.metrics import Metrics, forget_dead_workers
@@ -78,10 +84,22 @@ class Service:
             settings.log_max_bytes,
             self.metrics.fold,
         )
+        self.invalidations = Invalidations(
+            settings.models, self.background, self.clock, self.routes.views, settings.max_invalidations
+        )
+        self.cap = FreshCap(settings.no_cache_per_s)
         flying = Flying(self.features, self.live, self.write_back, self.clock, self.routes.views.get)
-        answerer = Answerer(self.link, self.l1, self.clock, self.flights, flying, settings.input_cache)
+        self.renewals = Renewals(
+            self.flights, flying, self.background, settings.renewal_lease_ms, settings.deadline_ms / 1000
+        )
+        computing = Computing(self.flights, flying, Spares(self.link), self.l1, self.clock, settings.input_cache)
+        stored = Stored(
+            *(self.link, self.l1, self.clock, self.invalidations, self.cap, self.renewals, settings.input_cache)
+        )
+        answerer = Answerer(stored, computing, flying, self.clock, settings.input_cache)
         self.predictions = Predictions(
-            settings, self.routes.views, answerer, self.clock, self.buffer, self.features.from_snapshot
+            *(settings, self.routes.views, stored, answerer, self.l1, self.clock, self.buffer),
+            self.features.from_snapshot,
         )
         self.is_draining = False
         self._stack = AsyncExitStack()
@@ -95,7 +113,9 @@ class Service:
             stack.push_async_callback(self.snapshots.close)
             await stack.enter_async_context(self.routes)
             await stack.enter_async_context(self.announcements)
+            await stack.enter_async_context(self.invalidations)
             stack.push_async_callback(self.flights.close)
+            stack.push_async_callback(self.renewals.close)
             ticking = asyncio.create_task(self._tick(), name="tick")
             stack.callback(ticking.cancel)
             self._take_sigterm()
@@ -129,6 +149,7 @@ class Service:
         try:
             async with asyncio.timeout(_WARM_UP_S):
                 await self.routes.polled.wait()
+                await self.invalidations.loaded.wait()
                 await self.snapshots.settled()
                 while self.routes.views and not any(
                     self.live.warm_replicas(view.stable.digest) for view in self.routes.views.values()
@@ -169,12 +190,19 @@ class Service:
         for part, link in (("redis_lookup", self.link), ("redis_background", self.background)):
             state |= {("total", part, name): value for name, value in asdict(link.counts).items()}
             state["level", part, "open"] = int(link.is_open)
+            state["level", part, "nodes"] = len(link.nodes)
+            state["level", part, "nodes_open"] = sum(node.is_open for node in link.nodes)
         state |= {("total", "features", name): value for name, value in asdict(self.features.counts).items()}
         for reason in ("behind", "down", "slow", "refused"):
             state["total", "write_back", f"dropped_{reason}"] = self.write_back.dropped[reason]
         state["total", "write_back", "written"] = self.write_back.written
         state["total", "l1", "hits"] = self.l1.hits
         state["total", "flights", "shared"] = self.flights.shared
+        for event in ("done", "failed", "refused", "dropped", "leased_elsewhere"):
+            state["total", "renewals", event] = self.renewals.counts[event]
+        state["total", "fresh_cap", "granted"] = self.cap.granted
+        state["total", "fresh_cap", "refused"] = self.cap.refused
+        state["level", "invalidations", "held"] = self.invalidations.held
         state["total", "live", "failovers"] = self.live.failovers
         for name, value in vars(self.log.counts).items():
             state["total", "request_log", name] = value

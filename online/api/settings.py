@@ -85,6 +85,20 @@ class ApiSettings(BaseSettings):
     input_cache: bool = Field(
         True, description="Whether results of features that callers bring are kept, for who brings the same."
     )
+    no_cache_per_s: NonNegativeFloat = Field(
+        50.0,
+        description="Stored answers that requests may have computed anew (`Cache-Control: no-cache`, `max-age`) "
+        "a second, for each model and worker; beyond it they get the stored ones. 0: always those.",
+    )
+    admin_token_file: Path | None = Field(
+        None, description="File with the token for invalidating answers; without it that is switched off."
+    )
+    max_invalidations: PositiveInt = Field(
+        100_000, description="Invalidated entities, of a model, that no newer generation has made needless."
+    )
+    renewal_lease_ms: NonNegativeInt = Field(
+        0, description="How long one worker renews an answer for all, by a lease in Redis; 0: each for itself."
+    )
     max_write_backs: PositiveInt = Field(
         10_000, description="Live results that may wait to be written to Redis; more are dropped and counted."
     )

@@ -2,13 +2,13 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
-from redis import Redis
-from redis.exceptions import RedisError
+from redis import Redis, RedisCluster
 
 from online.monitor.fleet import MeasuredReplica
+from online.redis_client import ERRORS, connect, now_ms
 from schemas.capacity import BatchTime
 from schemas.keys import REPLICAS_KEY, routes_key
 from schemas.routes import RoutesDocument
@@ -49,31 +49,32 @@ class LiveState:
 
 
 class LiveStateReader:
-    """One connection pool to Redis; close it when done."""
+    """Connects when it is first asked; close it when done."""
 
     def __init__(self, redis_url: str, timeout_s: float) -> None:
-        self._redis = Redis.from_url(redis_url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self._url, self._timeout_s = redis_url, timeout_s
+        self._redis: Redis | RedisCluster | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._redis.close()
+        if self._redis is not None:
+            self._redis.close()
 
     def read(self, model: str) -> LiveState:
         """Never raises for Redis or for what it holds."""
         try:
-            with self._redis.pipeline(transaction=False) as pipe:
-                pipe.time()
-                pipe.get(routes_key(model))
-                pipe.hgetall(REPLICAS_KEY)
-                (seconds, micros), document, nodes = pipe.execute()
-        except (RedisError, OSError) as error:
+            redis = self._redis = self._redis or connect(self._url, self._timeout_s)
+            at_ms = now_ms(redis)
+            document: Any = redis.get(routes_key(model))
+            nodes: Any = redis.hgetall(REPLICAS_KEY)
+        except ERRORS as error:
             logger.warning("redis cannot be read", extra={"error": type(error).__name__})
             return LiveState(problem=f"Redis cannot be read ({type(error).__name__})")
         routes, problem = _routes(document)
         replicas, unreadable = _replicas(model, nodes)
-        return LiveState(seconds * 1000 + micros // 1000, routes, tuple(replicas), len(nodes), unreadable, problem)
+        return LiveState(at_ms, routes, tuple(replicas), len(nodes), unreadable, problem)
 
 
 def _routes(document: bytes | None) -> tuple[RoutesDocument | None, str | None]:

@@ -8,7 +8,9 @@ import httpx
 import pytest
 from redis import Redis
 
+from tests.api.fresh_world import TOKEN, Fresh, publish
 from tests.support.api_process import ApiProcess
+from tests.support.nights import redis_ms
 from tests.support.publish_small import Small, log_forward, log_manifest, small_forward, small_manifest
 from tests.support.redis_server import RedisServer
 from tests.support.wire_worker import Served, WireNode, served
@@ -71,3 +73,19 @@ def awkward_model(folder: Path, model: str = "007") -> Small:
     }
     hot = [*AWKWARD[::2], *(name for name in names if name.startswith("hot"))]
     return Small(folder, small_manifest(model), records, hot, small_forward)
+
+
+@pytest.fixture(scope="package")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
+    """Of two workers. A request may have one stored answer computed anew, and the next after five seconds."""
+    folder = tmp_path_factory.mktemp("fresh")
+    (folder / "token").write_text(f"{TOKEN}\n")
+    with RedisServer() as server, Redis.from_url(server.url) as redis:
+        smalls, tier = publish(folder, redis)
+        settings = {"redis_url": server.url, "models": list(smalls), "workers": "2", "no_cache_per_s": "0.2"}
+        with (
+            WireNode(*tier.values()) as node,
+            ApiProcess(folder, nodes=[node.address], admin_token_file=str(folder / "token"), **settings) as api,
+        ):
+            api.wait_ready()
+            yield Fresh(api, redis, smalls, tier, redis_ms(redis))

@@ -31,7 +31,7 @@ def test_awkward_ids_are_kept_apart_and_exact(world: World, entity: str) -> None
     is_hot = entity in world.small.hot
     assert documents[0]["source"] == ("precomputed" if is_hot else "live")
     assert documents[0]["generation"] == ("20261128T0200Z-1" if is_hot else None)
-    assert documents[0]["miss_reason"] == (None if is_hot else "not_in_generation")
+    assert documents[0]["miss_reason"] == (None if is_hot else "not_selected")
 
 
 def test_a_slash_may_stand_unescaped(world: World) -> None:

@@ -10,6 +10,7 @@ from typing import Self
 import pytest
 
 from tests.api.conftest import World
+from tests.api.fresh_world import Fresh
 
 GET = b"GET /v1/models/007/predictions/%b HTTP/1.1\r\nhost: h\r\nx-request-id: %b\r\n%b\r\n"
 POST = b"POST /v1/models/007/predict HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n"
@@ -19,8 +20,8 @@ BODY = b'{"entity":"hot1"}'
 class Client:
     """One connection, and what is read of it one answer at a time."""
 
-    def __init__(self, world: World) -> None:
-        address = world.client.base_url
+    def __init__(self, world: World | Fresh) -> None:
+        address = world.api.client.base_url
         self.socket = socket.socket()
         # Small, so that a server that writes what nobody reads is found out soon.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
@@ -100,6 +101,18 @@ def test_pipelined_requests_of_both_ways_are_answered_in_order(client: Client) -
     assert client.document()["entity"] == "hot1"
     assert client.answer()[0] == 404
     assert client.document()["request_id"] == "three"
+
+
+def test_thousands_that_are_answered_at_once_may_come_together(fresh: Fresh) -> None:
+    count = 5000
+    with Client(fresh) as client:
+        client.send(get("e1").replace(b"007", b"plain"))
+        first = client.document()
+        assert first["source"] == "precomputed"
+        client.send(get("e1").replace(b"007", b"plain") * count)  # from L1, so none of them waits
+        for _ in range(count):
+            document = client.document()
+            assert (document["entity"], document["outputs"]) == ("e1", first["outputs"])
 
 
 def test_a_client_that_sends_much_and_reads_late_gets_all_of_it_in_order(client: Client) -> None:

@@ -170,7 +170,7 @@ def test_values_older_than_the_model_allows_are_misses(start: Start) -> None:
     api, _, (worker,) = start(freshness=Freshness(max_age_s=1))
     assert ask(api, "e1").json()["source"] == "live"
     assert ask(api, "e1").json()["source"] == "cached"
-    wait_for(lambda: ask(api, "e1").json()["miss_reason"] == "too_old", what="age")
+    wait_for(lambda: ask(api, "e1").json()["miss_reason"] == "expired", what="age")
     assert worker.requests == 2
 
 

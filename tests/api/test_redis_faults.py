@@ -59,7 +59,8 @@ def test_redis_stopped_and_back(faulty: Faulty) -> None:
     for entity in ("hot1", "cold1", "a/b", "\u00e9"):
         began = time.monotonic()
         answer = faulty.ask(entity)
-        assert (answer["source"], answer["miss_reason"]) == ("live", "redis_down")
+        assert answer["source"] == "live"
+        assert answer["miss_reason"] in ("connection_lost", "breaker_open")
         assert time.monotonic() - began < 1
         assert faulty.is_right(entity)
     assert faulty.ask("nobody")["code"] == "unknown_entity"
@@ -75,10 +76,10 @@ def test_redis_that_hangs(faulty: Faulty) -> None:
     """The first look-up waits its budget, the next ones not at all; thawed, no reply reaches the wrong entity."""
     faulty.server.freeze()
     first = faulty.ask("hot1")
-    assert (first["source"], first["miss_reason"]) == ("live", "redis_slow")
+    assert (first["source"], first["miss_reason"]) == ("live", "redis_timeout")
     later = [faulty.ask(f"hot{place}") for place in range(20)]
-    assert {answer["miss_reason"] for answer in later} <= {"redis_down", "redis_slow"}
-    assert [answer["miss_reason"] for answer in later].count("redis_down") >= 15
+    assert {answer["miss_reason"] for answer in later} <= {"breaker_open", "redis_timeout"}
+    assert [answer["miss_reason"] for answer in later].count("breaker_open") >= 15
     faulty.server.thaw()
     # What was asked meanwhile was written back, and is newer than its generation.
     wait_for(lambda: faulty.ask("hot99")["source"] != "live", what="a hit")

@@ -77,6 +77,7 @@ def test_the_digest_is_of_the_bytes() -> None:
         (changed("output", "label", "output", to="lateness"), "unknown outputs"),
         (changed("output", "default", to=[0.2]), "default has 1 values for 2 outputs"),
         (changed("max_batch_row", to=3), "Extra inputs are not permitted"),
+        (changed("freshness", to={"stale_while_revalidate_s": 5}), "stale_while_revalidate_s needs max_age_s"),
         (
             text("files", to={"model.pt2": "a" * 64, "baseline.parquet": "b" * 64, "LICENSE": "c" * 64}),
             "files lack",

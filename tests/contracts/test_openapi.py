@@ -36,6 +36,7 @@ def test_every_end_point_is_in_it() -> None:
         ("/v1/models/{model}/predict", "post"),
         ("/v1/models/{model}/predictions/{entity}", "get"),
         ("/v1/models/{model}/predictions:batch", "post"),
+        ("/v1/models/{model}/predictions:invalidate", "post"),
     ]
     schemas = document["components"]["schemas"]
     assert schemas["ProblemCode"]["enum"] == list(ProblemCode)

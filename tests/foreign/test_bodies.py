@@ -52,7 +52,7 @@ def test_a_tensor_that_is_not_contiguous_and_large_integers() -> None:
 @given(st.binary(max_size=200), st.one_of(st.none(), st.text(max_size=4), st.integers(0, 300).map(str)))
 def test_any_bytes_are_an_answer_or_none(content: bytes, length: str | None) -> None:
     with pytest.raises(BadAnswer):
-        answer_outputs(content, length, 1, [], ["y"])
+        answer_outputs(content, length, 1, [], ["y"], 1)
     assert len(error_text(content)) <= 300
 
 
@@ -70,7 +70,7 @@ OUTPUTS = st.fixed_dictionaries(
 def test_any_outputs_are_an_answer_or_none(outputs: list[object], tail: bytes) -> None:
     head = orjson.dumps({"outputs": outputs})
     try:
-        found = answer_outputs(head + tail, str(len(head)), 1, [], ["y"])
+        found = answer_outputs(head + tail, str(len(head)), 1, [], ["y"], 1)
     except BadAnswer:
         return
     assert (found.shape, found.dtype) == ((1, 1), np.float32)
@@ -81,10 +81,19 @@ def test_outputs_are_found_by_name_where_there_are_several() -> None:
         return {"name": name, "shape": [1], "datatype": "FP64", "data": [value]}
 
     content = orjson.dumps({"outputs": [item("b", 2.0), item("extra", 9.0), item("a", 1.0)]})
-    assert answer_outputs(content, None, 1, [], ["a", "b"]).tolist() == [[1.0, 2.0]]
-    assert answer_outputs(content, None, 1, ["b", "a"], ["late", "minutes"]).tolist() == [[2.0, 1.0]]
+    assert answer_outputs(content, None, 1, [], ["a", "b"], 2).tolist() == [[1.0, 2.0]]
+    assert answer_outputs(content, None, 1, ["b", "a"], ["late", "minutes"], 2).tolist() == [[2.0, 1.0]]
     with pytest.raises(BadAnswer, match="'late', 'minutes'"):
-        answer_outputs(content, None, 1, [], ["late", "minutes"])
+        answer_outputs(content, None, 1, [], ["late", "minutes"], 2)
+
+
+def test_an_output_of_several_columns_is_one_tensor_of_theirs() -> None:
+    vector = {"name": "v", "shape": [2, 3], "datatype": "FP32", "data": [1, 2, 3, 4, 5, 6]}
+    number = {"name": "late", "shape": [2], "datatype": "FP32", "data": [7, 8]}
+    content = orjson.dumps({"outputs": [number, vector]})
+    assert answer_outputs(content, None, 2, [], ["v", "late"], 4).tolist() == [[1, 2, 3, 7], [4, 5, 6, 8]]
+    with pytest.raises(BadAnswer, match="4 values a row instead of 5"):
+        answer_outputs(content, None, 2, [], ["v", "late"], 5)
 
 
 SERVERS = {"foreign_urls": ["http://h:1"]}

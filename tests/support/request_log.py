@@ -55,7 +55,7 @@ def traffic(start: datetime, end: datetime, rows: int, seed: int = 0) -> pa.Tabl
     is_live = sources == "live"
     total = np.where(is_live, random.lognormal(9.7, 0.4, rows), random.lognormal(7.1, 0.35, rows)).astype(np.int32)
     missed = np.isin(sources, ["cached", "live", "stale"])
-    reasons = random.choice(["not_in_generation", "caller_features", "too_old"], rows, p=[0.9, 0.06, 0.04])
+    reasons = random.choice(["not_selected", "caller_features", "expired"], rows, p=[0.9, 0.06, 0.04])
     failed = sources == None  # noqa: E711 - elementwise
     codes = random.choice(["overloaded", "unknown_entity"], rows)
     columns: dict[str, object] = {

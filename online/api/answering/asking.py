@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from online.api.routes.view import ModelView
 
@@ -20,6 +20,23 @@ class Connection(Protocol):
     is_lost: bool
 
 
+class Wish(NamedTuple):
+    """How fresh a request wants its answers, by its `Cache-Control`.
+
+    Attributes:
+        max_age_ms: a stored value that is older is not wanted.
+        is_no_cache: no stored value is.
+        is_only_if_cached: only a stored value is.
+    """
+
+    max_age_ms: int | None = None
+    is_no_cache: bool = False
+    is_only_if_cached: bool = False
+
+
+NO_WISH = Wish()
+
+
 @dataclass(slots=True)
 class Asking:
     """One request: its view, until when it wants an answer (event loop's clock), and its connection."""
@@ -27,6 +44,7 @@ class Asking:
     view: ModelView
     deadline_s: float
     connection: Connection
+    wish: Wish = NO_WISH
 
     async def wait(self, done: "asyncio.Future[None]") -> None:
         """Until `done`, or the deadline, which is no error. Raises ClientGone."""

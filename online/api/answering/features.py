@@ -43,8 +43,11 @@ class FeatureSource:
             for entity in entities
         ]
         replies = await _ask(self._link, commands)
-        if isinstance(replies[0], Exception) and self._snapshots.get(view.document.model, table) is None:
-            replies = await _ask(self._patient, commands)
+        failed = [place for place, reply in enumerate(replies) if isinstance(reply, Exception)]
+        if failed and self._snapshots.get(view.document.model, table) is None:
+            again = await _ask(self._patient, [commands[place] for place in failed])
+            for place, reply in zip(failed, again, strict=True):
+                replies[place] = reply
         return [self._record(view, table, *pair) for pair in zip(entities, replies, strict=True)]
 
     def from_snapshot(self, view: ModelView, entity: bytes) -> Record | None:
@@ -73,7 +76,7 @@ class FeatureSource:
         return found
 
 
-async def _ask(link: RedisLink, commands: Sequence[Command]) -> Sequence[object]:
+async def _ask(link: RedisLink, commands: Sequence[Command]) -> list[object]:
     """A reply for each command, or why there is none."""
     try:
         return await link.ask(commands)

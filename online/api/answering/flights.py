@@ -2,7 +2,8 @@
 
 A flight runs in a task of its own group, so a caller that fails or goes away fails nobody else; when the last
 caller of a group has gone, the group is cancelled, and with it the work at the replica. A flight that failed for a
-reason of its first caller's (its deadline) is flown again for those who still have time.
+reason that may be its first caller's (its deadline, its many rows) is flown again, by another of those who waited
+for it and still have time: `computing.py` does that.
 """
 
 import asyncio
@@ -10,19 +11,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from online.errors import LiveUnavailable, ServingError
 from schemas.wire import Tensor
 
-Float32Array = npt.NDArray[np.float32]
-
 
 class LiveResult(NamedTuple):
-    """One row from the model: (K,) finite outputs after calibration, and where its time went."""
+    """One row from the model: K finite outputs after calibration, and where its time went."""
 
-    outputs: Float32Array
+    outputs: Sequence[float]
     computed_at_ms: int
     record: Mapping[str, object]
     features_us: int
@@ -111,7 +107,8 @@ class Flights:
         places, new = [], []
         for flight in wanted:
             flying = self._in_air.get(flight.key)
-            if flying is None:
+            # One that has failed while others of its group still fly: nobody else is to fail with it.
+            if flying is None or isinstance(flying.result, ServingError):
                 self._in_air[flight.key] = flying = flight
                 new.append(flight)
             else:

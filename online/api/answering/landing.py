@@ -69,7 +69,7 @@ class Landing:
     def _land_version(self, version: VersionView, arrivals: Sequence[Arrival]) -> None:
         raw = [arrival.result.outputs for arrival in arrivals]
         outputs = calibrate(version.manifest.output, raw[0] if len(raw) == 1 else np.concatenate(raw))
-        finite = finite_rows(outputs).tolist()
+        finite, rows = finite_rows(outputs).tolist(), outputs.tolist()
         self._keep(version, arrivals, outputs, finite)
         row = 0
         for _, flights, result, computed_at_ms, features_us in arrivals:
@@ -77,7 +77,7 @@ class Landing:
             for flight in flights:
                 if finite[row]:
                     record = flight.record or {}
-                    flight.land(LiveResult(outputs[row], computed_at_ms, record, features_us, *times))
+                    flight.land(LiveResult(rows[row], computed_at_ms, record, features_us, *times))
                 else:
                     flight.land(ModelError("an output of the model is not a finite number"))
                 row += 1

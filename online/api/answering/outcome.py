@@ -1,18 +1,13 @@
 """What becomes of one asked entity: an answer and where it came from, or an error. One object down to the log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
 
 from online.api.answering.flights import LiveResult
 from online.api.routes.view import VersionView
 from online.errors import ServingError
 from schemas.http import MissReason, Source
 from schemas.outputs import Answer
-
-Float32Array = npt.NDArray[np.float32]
 
 
 @dataclass(slots=True)
@@ -26,12 +21,18 @@ class Item:
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one item. Either `error`, or source, outputs and answer are set; stages that were not passed are None."""
+    """Of one item. Either `error`, or source, outputs and answer are set; stages that were not passed are None.
+
+    Attributes:
+        is_wish_refused: a stored value was answered though the request wanted a fresher one: the cap was reached.
+        is_not_modified: the client has this answer, and is told only that.
+        keep_as: by what L1 may keep it; `rendered`: what L1 had kept of its text.
+    """
 
     entity: str | None = None
     version: VersionView | None = None
     source: Source | None = None
-    outputs: Float32Array | None = None
+    outputs: Sequence[float] | None = None
     answer: Answer | None = None
     computed_at_ms: int = 0
     generation: str | None = None
@@ -42,3 +43,7 @@ class Outcome:
     lookup_us: int | None = None
     features_us: int | None = None
     live: LiveResult | None = None
+    is_wish_refused: bool = False
+    is_not_modified: bool = False
+    keep_as: bytes | None = None
+    rendered: bytes | None = None

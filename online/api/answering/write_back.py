@@ -36,12 +36,12 @@ class WriteBack:
         self._waiting -= 1
         if reply.cancelled():
             return
-        error = reply.exception()
-        if isinstance(error, RedisSlow):
+        said = reply.exception() or reply.result()[0]
+        if isinstance(said, RedisSlow):
             self.dropped["slow"] += 1
-        elif error is not None:
+        elif isinstance(said, RedisDown):
             self.dropped["down"] += 1
-        elif isinstance(reply.result()[0], hiredis.ReplyError):
-            self.dropped["refused"] += 1  # out of memory, read-only, or the disk is full
+        elif isinstance(said, hiredis.ReplyError):
+            self.dropped["refused"] += 1  # out of memory, read-only, the disk is full, or the slot has moved
         else:
             self.written += 1

@@ -16,29 +16,38 @@ _LIVE_TIMING = ", ".join(f"{stage};dur=%.3f" for stage in _STAGES).encode()
 _MAX_INPUT_BYTES = 16 << 10
 
 
-def result(outcome: Outcome, model: str, request_id: str, now_ms: int) -> dict[str, object]:
+def result_json(outcome: Outcome, request_id: str, now_ms: int) -> bytes:
     """As `schemas.http.Prediction` or `Problem`."""
     if outcome.error is not None:
-        return problem(outcome.error, request_id, outcome.entity)
+        return orjson.dumps(problem(outcome.error, request_id, outcome.entity))
+    rendered = outcome.rendered
+    if rendered is None:
+        outcome.rendered = rendered = render(outcome)
+    return b'%b%.3f,"experiment":null,"arm":null,"request_id":%b}' % (
+        rendered,
+        max(0, now_ms - outcome.computed_at_ms) / 1000,
+        orjson.dumps(request_id),
+    )
+
+
+def render(outcome: Outcome) -> bytes:
+    """The part of an answer's text that another request for it has too, up to its age."""
     answer, version = outcome.answer, outcome.version
     assert answer is not None
     assert version is not None
-    return {
+    document = {
         "entity": outcome.entity,
-        "model": model,
+        "model": version.model,
         "version": version.name,
         "generation": outcome.generation,
         "source": outcome.source,
+        "miss_reason": outcome.miss_reason,
         "label": answer.label,
         "confidence": answer.confidence,
         "outputs": answer.outputs,
         "computed_at": rfc3339(outcome.computed_at_ms),
-        "age_s": max(0, now_ms - outcome.computed_at_ms) / 1000,
-        "miss_reason": outcome.miss_reason,
-        "experiment": None,
-        "arm": None,
-        "request_id": request_id,
     }
+    return orjson.dumps(document)[:-1] + b',"age_s":'
 
 
 def rfc3339(ms: int) -> str:
@@ -85,7 +94,7 @@ def log_row(
         None,
         outcome.source,
         outcome.miss_reason,
-        200 if error is None else error.status,
+        (304 if outcome.is_not_modified else 200) if error is None else error.status,
         None if error is None else error.code,
         answer.label if answer is not None else None,
         answer.confidence if answer is not None else None,

@@ -40,6 +40,8 @@ class Head(NamedTuple):
     deadline_ms: bytes | None
     content_type: bytes
     content_length: bytes | None
+    cache_control: bytes | None = None
+    if_none_match: bytes | None = None
 
 
 def target_of(raw_path: bytes) -> Target | None:
@@ -86,10 +88,17 @@ def decode_entity(encoded: bytes) -> str:
 _entity_error = [{"field": "entity", "reason": "must be percent-encoded UTF-8"}]
 
 
+_READ = frozenset(
+    (b"x-request-id", b"content-type", b"content-length", b"x-deadline-ms", b"cache-control", b"if-none-match")
+)
+
+
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    request_id = deadline_ms = content_length = None
+    request_id = deadline_ms = content_length = cache_control = if_none_match = None
     content_type = b""
     for name, value in headers:
+        if name not in _READ:
+            continue
         if name == b"x-request-id":
             request_id = value
         elif name == b"content-type":
@@ -98,7 +107,13 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
             content_length = value
         elif name == b"x-deadline-ms":
             deadline_ms = value
-    return Head(clean_request_id(request_id), deadline_ms, content_type, content_length)
+        elif name == b"cache-control":
+            cache_control = value if cache_control is None else cache_control + b"," + value
+        elif name == b"if-none-match":
+            if_none_match = value if if_none_match is None else if_none_match + b"," + value
+    return Head(
+        clean_request_id(request_id), deadline_ms, content_type, content_length, cache_control, if_none_match
+    )
 
 
 def clean_request_id(given: bytes | None) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from schemas.http import BatchRequest, BatchResponse, Prediction, PredictRequest, Problem
+from schemas.http import BatchRequest, BatchResponse, InvalidateRequest, Prediction, PredictRequest, Problem
 
 _REF = "#/components/schemas/"
 _ENTITY_RULES = (
@@ -17,6 +17,7 @@ _PROBLEMS = {
     422: "The request, the entity or the features are not valid; `errors` names the fields.",
     500: "The model failed on this input, or the service did.",
     503: "No answer in time or for lack of capacity; `Retry-After` says when to come again.",
+    504: "`only-if-cached` was asked for, and nothing stored is fresh enough.",
 }
 _HEADERS = [
     {
@@ -31,7 +32,36 @@ _HEADERS = [
         "description": "Milliseconds the answer may take, where that is less than the service allows.",
         "schema": {"type": "integer", "minimum": 1},
     },
+    {
+        "name": "Cache-Control",
+        "in": "header",
+        "description": "`max-age=N`: no stored answer over N seconds old; `no-cache`: none at all; both within a "
+        "rate, beyond which a stored answer comes, with `Cache-Status`. `only-if-cached`: nothing else.",
+        "schema": {"type": "string"},
+    },
 ]
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "Tags (`ETag`) of answers the client has: where one is the present answer, it gets a 304.",
+    "schema": {"type": "string"},
+}
+_CACHE_STATUS = {
+    "description": "RFC 9211, only where a stored answer was given though a fresher one was asked for.",
+    "schema": {"type": "string"},
+}
+_KEPT_HEADERS = {
+    "ETag": {
+        "description": "Weak: the same while version, time of computation and outputs are the same.",
+        "schema": {"type": "string"},
+    },
+    "Age": {"description": "Seconds since the answer was computed.", "schema": {"type": "integer"}},
+    "Cache-Control": {
+        "description": "`private` and the model's `max-age`; `no-store` where it is a default.",
+        "schema": {"type": "string"},
+    },
+    "Vary": {"description": "`X-Deadline-Ms`", "schema": {"type": "string"}},
+}
 
 
 def with_predictions(document: dict[str, Any]) -> dict[str, Any]:
@@ -43,11 +73,13 @@ def with_predictions(document: dict[str, Any]) -> dict[str, Any]:
             (Prediction, "serialization"),
             (BatchResponse, "serialization"),
             (Problem, "serialization"),
+            (InvalidateRequest, "validation"),
         ],
         ref_template=_REF + "{model}",
     )
     components = document.setdefault("components", {}).setdefault("schemas", {})
     components |= definitions["$defs"]
+    document["components"]["securitySchemes"] = {"adminToken": {"type": "http", "scheme": "bearer"}}
     document["paths"] |= {
         "/v1/models/{model}/predict": {"post": _predict()},
         "/v1/models/{model}/predictions/{entity}": {"get": _get()},
@@ -76,10 +108,16 @@ def _get() -> dict[str, Any]:
         "schema": {"type": "string"},
     }
     problems = {status: text for status, text in _PROBLEMS.items() if status not in (413, 415)}
-    return _operation(
+    operation = _operation(
         "get_prediction", "Prediction of one entity", "From what is stored, else computed.", "Prediction",
-        problems, entity,
+        problems, entity, _IF_NONE_MATCH,
     )  # fmt: skip
+    operation["responses"]["200"]["headers"] |= _KEPT_HEADERS
+    operation["responses"]["304"] = {
+        "description": "The client has the present answer, by its tag.",
+        "headers": _KEPT_HEADERS,
+    }
+    return operation
 
 
 def _batch() -> dict[str, Any]:
@@ -88,7 +126,7 @@ def _batch() -> dict[str, Any]:
         "Predict for up to 1,000 entities",
         "A prediction or a problem for each item, in order. The status is 200 even where items have problems.",
         "BatchResponse",
-        {status: text for status, text in _PROBLEMS.items() if status != 500},
+        {status: text for status, text in _PROBLEMS.items() if status not in (500, 504)},
         body="BatchRequest",
     )
 
@@ -118,6 +156,7 @@ def _operation(
         "responses": {
             "200": {
                 "description": "Answered.",
+                "headers": {"Cache-Status": _CACHE_STATUS},
                 "content": {"application/json": {"schema": {"$ref": _REF + answer}}},
             }
         }

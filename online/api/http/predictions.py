@@ -1,21 +1,25 @@
-"""The end points that answer predictions, as plain ASGI: on a hit, the framework's routing would cost most of it.
+"""The end points that answer predictions. `protocol.py` hands their requests over, outside the framework.
 
 They are described to OpenAPI in `openapi.py`, from the same models that a test holds their parsing against.
 """
 
 import logging
 import time
-from asyncio import Task, get_running_loop
-from collections.abc import Callable, Sequence
+from asyncio import get_running_loop
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import orjson
 
 from online.api.answering.answerer import Answerer
-from online.api.answering.asking import Asking, ClientGone
+from online.api.answering.asking import NO_WISH, Asking, ClientGone
+from online.api.answering.l1 import L1
+from online.api.answering.miss import Miss
 from online.api.answering.outcome import Item, Outcome
+from online.api.answering.stored import Stored
 from online.api.http.body import check_entity, check_media_type, parse_batch, parse_json, parse_predict
-from online.api.http.documents import inputs_json, is_sampled, log_row, result, server_timing
+from online.api.http.conditional import conditional, refused_wish_line, wish_of
+from online.api.http.documents import inputs_json, is_sampled, log_row, result_json, server_timing
 from online.api.http.exchange import Exchange
 from online.api.http.head import Kind, deadline_of, decode_entity
 from online.api.http.problems import PROBLEM, InternalError, problem, retry_after
@@ -48,38 +52,61 @@ class Predictions:
         self,
         settings: ApiSettings,
         views: dict[str, ModelView],
+        stored: Stored,
         answerer: Answerer,
+        l1: L1,
         clock: RedisClock,
         sink: LogSink,
         sample_record: Callable[[ModelView, bytes], Any],
     ) -> None:
         self._models = {model.encode(): model for model in settings.models}
         self._views, self._answerer, self._clock, self._sink = views, answerer, clock, sink
-        self._sample_record = sample_record
+        self._stored, self._l1, self._sample_record = stored, l1, sample_record
         self._deadline_ms, self.max_body_bytes = settings.deadline_ms, settings.max_body_bytes
         self._sample = settings.log_sample
         self._loop = get_running_loop()
 
-    def begin(self, exchange: Exchange) -> "Task[None]":
-        return self._loop.create_task(self._serve(exchange))
-
-    async def _serve(self, exchange: Exchange) -> None:
+    def begin(self, exchange: Exchange) -> None:
+        """A hit is answered in call-backs; what has to wait for more than a look-up gets a task."""
         try:
-            view = self._view(exchange)
-            patience_s = deadline_of(exchange.head, self._deadline_ms) / 1000
-            deadline_s = exchange.started_s + patience_s - min(_MARGIN_S, patience_s / 10)
-            asking = Asking(view, deadline_s, exchange.protocol)
+            asking = self._asking(exchange)
             if exchange.target.kind is Kind.BATCH:
-                await self._serve_batch(asking, exchange)
+                self._spawn(exchange, self._serve_batch(asking, exchange))
+                return
+            item = _item(exchange)
+            one = _One(self, asking, exchange, item, _us_since(exchange.started_ns))
+            if item.record is None and asking.wish is NO_WISH:
+                self._stored.look_up(asking, item, one)
             else:
-                await self._serve_one(asking, exchange)
-        except ServingError as error:
-            self._refuse(exchange, error)
-        except ClientGone:
+                self._spawn(exchange, self._serve_one(one))
+        except Exception as error:  # noqa: BLE001 - told by `_fail`, each kind in its way
+            self._fail(exchange, error)
+
+    def _spawn(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(self._guarded(exchange, work))
+        # Held until it ends, and cancelled where draining takes too long.
+        exchange.protocol.tasks.add(task)
+        task.add_done_callback(exchange.protocol.tasks.discard)
+
+    async def _guarded(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - told by `_fail`, each kind in its way
+            self._fail(exchange, error)
+
+    def _fail(self, exchange: Exchange, error: Exception) -> None:
+        if isinstance(error, ClientGone):
             return
-        except Exception:
-            log.exception("a request failed", extra={"request_id": exchange.head.request_id})
-            self._refuse(exchange, InternalError("the request failed"))
+        if not isinstance(error, ServingError):
+            log.error("a request failed", exc_info=error, extra={"request_id": exchange.head.request_id})
+            error = InternalError("the request failed")
+        self._refuse(exchange, error)
+
+    def _asking(self, exchange: Exchange) -> Asking:
+        view = self._view(exchange)
+        patience_s = deadline_of(exchange.head, self._deadline_ms) / 1000
+        deadline_s = exchange.started_s + patience_s - min(_MARGIN_S, patience_s / 10)
+        return Asking(view, deadline_s, exchange.protocol, wish_of(exchange.head))
 
     def _view(self, exchange: Exchange) -> ModelView:
         model = self._models.get(exchange.target.model)
@@ -97,23 +124,28 @@ class Predictions:
             raise NotReady("no version of this model is live yet")
         return view
 
-    async def _serve_one(self, asking: Asking, asked: Exchange) -> None:
-        if asked.target.kind is Kind.GET:
-            entity = decode_entity(asked.target.entity)
-            item = Item(entity, check_entity(entity))
-        else:
-            item = parse_predict(parse_json(asked.body))
-        route_us = _us_since(asked.started_ns)
-        outcomes = await self._answerer.answer(asking, [item])
+    async def _serve_one(self, one: "_One") -> None:
+        (outcome,) = await self._answerer.answer(one.asking, [one.item])
+        self._answer_one(one, outcome)
+
+    async def _compute_one(self, one: "_One", miss: Miss) -> None:
+        await self._answerer.compute(one.asking, [miss])
+        self._answer_one(one, miss.outcome)
+
+    def _answer_one(self, one: "_One", outcome: Outcome) -> None:
+        asking, asked, error = one.asking, one.asked, outcome.error
         post_ns = time.perf_counter_ns()
         now_us = self._clock.now_us()
-        document = result(outcomes[0], asking.view.document.model, asked.head.request_id, now_us // 1000)
-        body = orjson.dumps(document)
-        error = outcomes[0].error
+        lines = conditional(asked.head, outcome, now_us // 1000) if asked.target.kind is Kind.GET else b""
+        if outcome.is_not_modified:
+            status, body = 304, b""
+        else:
+            status = error.status if error else 200
+            body = self._told(outcome, asked.head.request_id, now_us // 1000)
         post_us = _us_since(post_ns)
-        timing = b"server-timing: " + server_timing(outcomes, route_us, post_us)
-        _send(asked, error.status if error else 200, body, error, timing)
-        self._log(asking, asked, [item], outcomes, now_us, route_us, post_us)
+        lines += _lines(asking, (outcome,), one.route_us, post_us)
+        _send(asked, status, body, error, lines)
+        self._log(asking, asked, (one.item,), (outcome,), now_us, one.route_us, post_us)
 
     async def _serve_batch(self, asking: Asking, asked: Exchange) -> None:
         parsed = parse_batch(parse_json(asked.body))
@@ -123,13 +155,18 @@ class Predictions:
         outcomes = [next(answered) if isinstance(item, Item) else _refused(asking, item) for item in parsed]
         post_ns = time.perf_counter_ns()
         now_us = self._clock.now_us()
-        model, request_id = asking.view.document.model, asked.head.request_id
-        results = [result(outcome, model, request_id, now_us // 1000) for outcome in outcomes]
-        body = orjson.dumps({"results": results})
+        request_id, now_ms = asked.head.request_id, now_us // 1000
+        body = b",".join([self._told(outcome, request_id, now_ms) for outcome in outcomes])
+        body = b'{"results":[%b]}' % body
         post_us = _us_since(post_ns)
-        timing = b"server-timing: " + server_timing(outcomes, route_us, post_us)
-        _send(asked, 200, body, None, timing)
+        _send(asked, 200, body, None, _lines(asking, outcomes, route_us, post_us))
         self._log(asking, asked, parsed, outcomes, now_us, route_us, post_us)
+
+    def _told(self, outcome: Outcome, request_id: str, now_ms: int) -> bytes:
+        told = result_json(outcome, request_id, now_ms)
+        if outcome.keep_as is not None and outcome.rendered is not None:
+            self._l1.put(outcome, outcome.rendered)
+        return told
 
     def _log(
         self,
@@ -149,7 +186,7 @@ class Predictions:
                 record = outcome.record
                 if record is None and isinstance(item, Item):
                     record = self._sample_record(asking.view, item.raw)
-                row = (*row[:-2], inputs_json(record), outcome.outputs.tolist())
+                row = (*row[:-2], inputs_json(record), list(outcome.outputs))
             self._sink.add(model, row)
 
     def _refuse(self, asked: Exchange, error: ServingError) -> None:
@@ -157,8 +194,7 @@ class Predictions:
         request_id = asked.head.request_id
         body = orjson.dumps(problem(error, request_id))
         allow = error.context.get("allow")
-        extra = [b"allow: " + str(allow).encode()] if allow else []
-        _send(asked, error.status, body, error, *extra)
+        _send(asked, error.status, body, error, f"allow: {allow}\r\n".encode() if allow else b"")
         model = self._models.get(asked.target.model)
         if model is None:
             self._sink.refuse(error.code)
@@ -169,23 +205,57 @@ class Predictions:
         self._sink.add(model, log_row(outcome, request_id, self._clock.now_us(), total_us, total_us, 0))
 
 
+class _One:
+    """A request for one entity; told what its look-up finds."""
+
+    __slots__ = ("_predictions", "asked", "asking", "item", "route_us")
+
+    def __init__(
+        self, predictions: Predictions, asking: Asking, asked: Exchange, item: Item, route_us: int
+    ) -> None:
+        self._predictions = predictions
+        self.asking, self.asked, self.item, self.route_us = asking, asked, item, route_us
+
+    def on_answer(self, outcome: Outcome) -> None:
+        try:
+            self._predictions._answer_one(self, outcome)
+        except Exception as error:  # noqa: BLE001 - told by `_fail`, each kind in its way
+            self.on_error(error)
+
+    def on_miss(self, miss: Miss) -> None:
+        self._predictions._spawn(self.asked, self._predictions._compute_one(self, miss))
+
+    def on_error(self, error: Exception) -> None:
+        self._predictions._fail(self.asked, error)
+
+
+def _item(exchange: Exchange) -> Item:
+    """Raises InvalidEntity, InvalidRequest, InvalidFeatures."""
+    if exchange.target.kind is Kind.GET:
+        entity = decode_entity(exchange.target.entity)
+        return Item(entity, check_entity(entity))
+    return parse_predict(parse_json(exchange.body))
+
+
 def _refused(asking: Asking, error: ServingError) -> Outcome:
     entity = error.context.get("entity")
     return Outcome(entity=entity if isinstance(entity, str) else None, version=asking.view.stable, error=error)
 
 
-def _send(asked: Exchange, status: int, body: bytes, error: ServingError | None, *more: bytes) -> None:
-    """`more`: header lines without their ends."""
-    lines = [
-        _JSON if error is None else _PROBLEM_JSON,
-        b"content-length: %d" % len(body),
-        b"x-request-id: " + asked.head.request_id.encode("ascii"),
-        *more,
-    ]
+def _lines(asking: Asking, outcomes: Sequence[Outcome], route_us: int, post_us: int) -> bytes:
+    """Header lines of any answer that has outcomes, each with its end."""
+    timing = b"server-timing: " + server_timing(outcomes, route_us, post_us) + b"\r\n"
+    return timing if asking.wish is NO_WISH else timing + refused_wish_line(outcomes)
+
+
+def _send(asked: Exchange, status: int, body: bytes, error: ServingError | None, more: bytes) -> None:
+    """`more`: header lines, each with its end. A 304 has no body, and says nothing of one."""
+    kind = _JSON if error is None else _PROBLEM_JSON
+    lines = b"" if status == 304 else b"%b\r\ncontent-length: %d\r\n" % (kind, len(body))
+    lines += b"x-request-id: %b\r\n%b" % (asked.head.request_id.encode("ascii"), more)
     if error is not None and (seconds := retry_after(error)) is not None:
-        lines.append(b"retry-after: " + seconds)
-    lines.append(b"")
-    asked.answer(status, b"\r\n".join(lines), body)
+        lines += b"retry-after: %b\r\n" % seconds
+    asked.answer(status, lines, body)
 
 
 def _us_since(since_ns: int) -> int:

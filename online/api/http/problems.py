@@ -75,7 +75,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     async def on_serving(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServingError)
-        return _response(request, error)
+        return _response(request, error, {"WWW-Authenticate": "Bearer"} if error.status == 401 else None)
 
     async def on_any(request: Request, error: Exception) -> Response:
         log.error("a request failed", exc_info=error)

@@ -21,8 +21,8 @@ class Handler(Protocol):
 
     max_body_bytes: int
 
-    def begin(self, exchange: Exchange) -> "asyncio.Task[None]":
-        """Answers it, soon."""
+    def begin(self, exchange: Exchange) -> None:
+        """Answers it, now or soon; does not raise."""
 
 
 class PredictionProtocol(HttpToolsProtocol):
@@ -37,7 +37,7 @@ class PredictionProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._handler: Handler = cast(Any, self.app).handler
-        self._is_held = False
+        self._is_held = self._is_starting = False
         self.on_lost: set[Callable[[], None]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
@@ -120,25 +120,33 @@ class PredictionProtocol(HttpToolsProtocol):
                 self._begin_if_ready(exchange)
 
     def on_response_complete(self) -> None:
-        if self.flow.write_paused:
-            # A client that does not read its answers is not read from either.
-            self._is_held = True
-            self.flow.pause_reading()
-            return
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        if self.pipeline:
-            # uvicorn would read on here, and so take in hundreds of requests for each that it answers.
-            self._start_asgi_task(*self.pipeline.pop())
-        if not self.pipeline:
-            self.flow.resume_reading()
+        if not self._is_starting:
+            self._go_on()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._is_held:
-            self._is_held = False
-            self.on_response_complete()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Starts the requests that wait their turn; one may be answered before it has been started in full."""
+        self._is_starting = True
+        while not self.transport.is_closing():
+            # A client that does not read its answers is not read from either. And while requests wait, no more are
+            # taken in: uvicorn would read on, and so hold hundreds for each that it answers.
+            self._is_held = self.flow.write_paused
+            if self._is_held:
+                self.flow.pause_reading()
+                break
+            if not self.pipeline:
+                self.flow.resume_reading()
+                break
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            if not cycle.response_complete:
+                break
+        self._is_starting = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         if not isinstance(cycle, Exchange):
@@ -151,9 +159,7 @@ class PredictionProtocol(HttpToolsProtocol):
 
     def _begin_if_ready(self, exchange: Exchange) -> None:
         if exchange.is_due and (exchange.is_too_large or not exchange.more_body):
-            task = self._handler.begin(exchange)
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+            self._handler.begin(exchange)
 
     def _begin_asgi(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue

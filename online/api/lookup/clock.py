@@ -1,4 +1,8 @@
-"""Redis's clock as an offset to this machine's, so that times of several machines can be compared."""
+"""Redis's clock as an offset to this machine's, so that times of several machines can be compared.
+
+On a cluster every node has a clock. Everyone takes that of the node which holds `hs:replicas`: all know which one
+that is, and it changes only when that key's slot moves. While it is away, the last offset stands.
+"""
 
 import asyncio
 import time
@@ -7,8 +11,9 @@ from typing import Self
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import Command, command
+from schemas.keys import REPLICAS_KEY
 
-_TIME = [Command(b"", command(b"TIME"))]
+_TIME = [Command(REPLICAS_KEY.encode(), command(b"TIME"))]
 _EVERY_S = 5.0
 _UNTIL_FIRST_S = 0.2
 

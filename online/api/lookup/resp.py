@@ -1,7 +1,7 @@
 """Redis commands as bytes, and addresses of Redis. Pure."""
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from redis.connection import SSLConnection, parse_url
@@ -37,13 +37,25 @@ def set_px(key: bytes, value: bytes, ttl_ms: int) -> Command:
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Where a server is and how to greet it. `greeting` may hold a password, so it is never shown."""
+    """Where a server is and how to greet it. `greeting` may hold a password, so it is never shown.
+
+    Its last two commands are HELLO and PING.
+    """
 
     host: str
     port: int
     path: str | None
     tls: ssl.SSLContext | None = field(repr=False)
     greeting: tuple[bytes, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+        return self.path or f"{self.host}:{self.port}"
+
+    def of_node(self, host: str, port: int) -> "RedisAddress":
+        """The same greeting and TLS for another server."""
+        return replace(self, host=host, port=port, path=None)
 
 
 def parse_address(url: str) -> RedisAddress:
@@ -60,6 +72,7 @@ def parse_address(url: str) -> RedisAddress:
         greeting.append(command(b"AUTH", *words, str(password).encode()))
     if database := int(options.get("db", 0)):
         greeting.append(command(b"SELECT", b"%d" % database))
+    greeting.append(command(b"HELLO", b"2"))  # is it a cluster? No ACL can refuse this one
     greeting.append(command(b"PING"))  # a server that is still loading, or wants a password, says so here
     is_tls = options.get("connection_class") is SSLConnection
     return RedisAddress(
@@ -69,6 +82,13 @@ def parse_address(url: str) -> RedisAddress:
         tls=_context(options) if is_tls else None,
         greeting=tuple(greeting),
     )
+
+
+def tells_cluster(hello: object) -> bool:
+    """Whether a reply to HELLO, names and values in turn, is that of a node of a cluster."""
+    if not isinstance(hello, list):
+        return False
+    return (b"mode", b"cluster") in zip(hello[::2], hello[1::2], strict=False)
 
 
 def _context(options: dict[str, object]) -> ssl.SSLContext:

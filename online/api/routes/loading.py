@@ -25,9 +25,10 @@ def parse_document(raw: bytes, model: str) -> RoutesDocument:
         raise RefusedDocument(f"the routes document is of model {document.model}")
     for name in document.routed_versions:
         generation = document.live_generation(name)
-        if generation is not None and generation.codec > CODEC_VERSION:
-            found = f"generation {generation.id} of version {name} has codec {generation.codec}"
-            raise RefusedDocument(f"{found}, newer than {CODEC_VERSION}: upgrade the API")
+        for made in (generation, *generation.deltas) if generation else ():
+            if made.codec > CODEC_VERSION:
+                found = f"generation {made.id} of version {name} has codec {made.codec}"
+                raise RefusedDocument(f"{found}, newer than {CODEC_VERSION}: upgrade the API")
     return document
 
 

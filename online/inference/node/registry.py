@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import orjson
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.asyncio import Redis, RedisCluster
 
+from online.redis_client import ERRORS, connect_async, now_ms_async
 from schemas.keys import REPLICAS_KEY
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,8 @@ class Registry:
 
     def __init__(self, url: str, name: str, document: Callable[[], dict[str, object]]) -> None:
         self._name, self._document = name, document
-        self._redis = Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+        self._url = url
+        self._redis: Redis | RedisCluster | None = None
         self._is_down = False
         self._changed = asyncio.Event()
 
@@ -43,23 +44,24 @@ class Registry:
                     async with asyncio.timeout(_EVERY_S):
                         await self._changed.wait()
         finally:
-            await self._withdraw()
-            await self._redis.aclose()
+            if self._redis is not None:
+                await self._withdraw(self._redis)
+                await self._redis.aclose()
 
     async def _announce(self) -> None:
         try:
-            seconds, microseconds = await self._redis.time()
-            document = {"at_ms": seconds * 1000 + microseconds // 1000, **self._document()}
-            await self._redis.hset(REPLICAS_KEY, self._name, orjson.dumps(document))
-        except (RedisError, OSError) as error:
+            redis = self._redis = self._redis or await connect_async(self._url, _TIMEOUT_S)
+            document = {"at_ms": await now_ms_async(redis), **self._document()}
+            await redis.hset(REPLICAS_KEY, self._name, orjson.dumps(document))
+        except ERRORS as error:
             if not self._is_down:
                 log.warning("Redis does not answer, the replica is not announced: %s", error)
             self._is_down = True
         else:
             self._is_down = False
 
-    async def _withdraw(self) -> None:
+    async def _withdraw(self, redis: Redis | RedisCluster) -> None:
         try:
-            await self._redis.hdel(REPLICAS_KEY, self._name)
-        except (RedisError, OSError) as error:
+            await redis.hdel(REPLICAS_KEY, self._name)
+        except ERRORS as error:
             log.warning("Redis does not answer, the replica's entry stays: %s", error)

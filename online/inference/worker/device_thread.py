@@ -86,7 +86,7 @@ class Device:
         loaded = runner.load(options, bundle, max_rows)
         measured, *_ = [runner.warm_up(run_batch, bundle, max_rows) for run_batch in loaded.instances]
         batcher = Batcher(
-            len(manifest.output.outputs),
+            manifest.output.model_width,
             BatchPolicy(max_rows, round(options.max_queue_delay_ms * 1e6), loaded.preferred_rows),
             max(options.max_queued_rows, max_rows),
             measured.fit,

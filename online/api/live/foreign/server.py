@@ -91,7 +91,9 @@ class ForeignServer:
             raise await self._refusal(target, answer, content, deadline_s)
         try:
             header_length = answer.headers.get(HEADER_LENGTH)
-            return answer_outputs(content, header_length, len(tensors[0]), target.wanted, target.outputs)
+            return answer_outputs(
+                content, header_length, len(tensors[0]), target.wanted, target.outputs, target.columns
+            )
         except BadAnswer as error:
             raise self._failed(target, str(error)) from None
 

@@ -8,16 +8,15 @@ import numpy as np
 
 from online.api.live.foreign.naming import ForeignModel
 from online.api.routes.view import ModelView, VersionView
-from schemas.outputs import calibrate
+from schemas.outputs import calibrate, misfits
 from schemas.wire import Float32Array, Tensor
 
 
 class GoldenBatch(NamedTuple):
-    """`tensors` in wire order; `expected` (n, K) stored outputs, `allowed` how far off each may be."""
+    """`tensors` in wire order; `expected` (n, W) stored outputs."""
 
     tensors: list[Tensor]
     expected: Float32Array
-    allowed: Float32Array
 
 
 class Target:
@@ -27,7 +26,8 @@ class Target:
         path: of the model under a server's base URL, percent-encoded.
         inputs: their names of the input tensors, in wire order.
         wanted: output tensors to ask for; none: all that the server gives.
-        outputs: our names of the K outputs.
+        outputs: our names of the outputs.
+        columns: N, of the model's result, all outputs together.
     """
 
     def __init__(self, version: VersionView, named: ForeignModel) -> None:
@@ -39,6 +39,7 @@ class Target:
         self.inputs = [named.inputs.get(name, name) for name in version.tensor_names]
         self.wanted = list(named.outputs)
         self.outputs = list(version.manifest.output_names)
+        self.columns = version.manifest.output.model_width
         self._view = version
 
     def golden(self) -> Iterator[GoldenBatch]:
@@ -48,19 +49,19 @@ class Target:
             return
         done = self._view.transform.records([row.record for row in manifest.golden])
         expected = np.array([row.outputs for row in manifest.golden], dtype=np.float32)
-        allowed = (manifest.tolerance.absolute + manifest.tolerance.relative * np.abs(expected)).astype(np.float32)
         for group in done.groups():
             for at in range(0, len(group), manifest.max_batch_rows):
                 rows = group[at : at + manifest.max_batch_rows]
                 taken = done.take(rows)
                 tensors = [taken[name] for name in self._view.tensor_names]
-                yield GoldenBatch(tensors, expected[rows], allowed[rows])
+                yield GoldenBatch(tensors, expected[rows])
 
     def misfit(self, batch: GoldenBatch, raw: Float32Array) -> str | None:
         """What is wrong with the model outputs of a golden batch, or None."""
-        found = calibrate(self._view.manifest.output, raw)
-        for row, column in np.argwhere(~(np.abs(found - batch.expected) <= batch.allowed)):  # also where it is NaN
-            name, is_not = self.outputs[column], batch.expected[row, column]
+        manifest = self._view.manifest
+        found = calibrate(manifest.output, raw)
+        for row, column in np.argwhere(misfits(manifest.output, manifest.tolerance, found, batch.expected)):
+            name, is_not = manifest.output.stored_names[column], batch.expected[row, column]
             return f"a golden row gives {name} {found[row, column]:.7g}, the bundle says {is_not:.7g}"
         return None
 

@@ -70,14 +70,20 @@ def request_body(
 
 
 def answer_outputs(
-    content: bytes, header_length: str | None, rows: int, wanted: Sequence[str], outputs: Sequence[str]
+    content: bytes,
+    header_length: str | None,
+    rows: int,
+    wanted: Sequence[str],
+    outputs: Sequence[str],
+    width: int,
 ) -> Float32Array:
-    """(rows, K) float32 of an answer: one tensor of K columns, or K tensors of one value a row.
+    """(rows, N) float32 of an answer: one tensor of all columns, or one for each output.
 
     Args:
         header_length: of the answer, where it has binary tensors.
         wanted: the tensors to take, in order; none: the only one there is, or those named as `outputs`.
-        outputs: our names of the K outputs.
+        outputs: our names of the outputs.
+        width: N, columns of all outputs together.
 
     Raises:
         BadAnswer: no answer of this kind, or of another shape. Values that are not finite are let through.
@@ -90,8 +96,8 @@ def answer_outputs(
     if any(tensor.shape[:1] != (rows,) for tensor in taken):
         raise BadAnswer(f"outputs of shapes {[tensor.shape for tensor in taken]} for {rows} rows")
     columns = np.concatenate([tensor.reshape(rows, -1) for tensor in taken], axis=1)
-    if columns.shape[1] != len(outputs):
-        raise BadAnswer(f"{columns.shape[1]} values a row for {len(outputs)} outputs")
+    if columns.shape[1] != width:
+        raise BadAnswer(f"{columns.shape[1]} values a row instead of {width}")
     return columns
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from online.inference.node.oip.datatypes import BYTES, FP32, OF_TENSOR
 from online.inference.node.version import Version
 from online.inference.report import State
-from schemas.manifest import CategoryFeature, Manifest, TextFeature
+from schemas.manifest import AnyOutput, CategoryFeature, Manifest, Output, TextFeature
 
 _Document = dict[str, Any]
 
@@ -52,7 +52,10 @@ def model(manifest: Manifest, versions: Sequence[str]) -> _Document:
             {"name": tensor.name, "datatype": OF_TENSOR[tensor.dtype], "shape": [-1, tensor.width]}
             for tensor in manifest.inputs
         ],
-        "outputs": [{"name": name, "datatype": FP32, "shape": [-1]} for name in manifest.output_names],
+        "outputs": [
+            {"name": output.name, "datatype": FP32, "shape": [-1, *_columns(output)]}
+            for output in manifest.output.outputs
+        ],
         "features": features(manifest),
     }
 
@@ -81,10 +84,18 @@ def config(manifest: Manifest, max_batch_rows: int | None) -> _Document:
             {"name": tensor.name, "data_type": _CONFIG_TYPES[tensor.dtype], "dims": [tensor.width]}
             for tensor in manifest.inputs
         ],
-        "output": [{"name": name, "data_type": "TYPE_FP32", "dims": []} for name in manifest.output_names],
+        "output": [
+            {"name": output.name, "data_type": "TYPE_FP32", "dims": _columns(output)}
+            for output in manifest.output.outputs
+        ],
         "dynamic_batching": {},
         "model_transaction_policy": {"decoupled": False},
     }
+
+
+def _columns(output: AnyOutput) -> list[int]:
+    """Dimensions of an output beside the batch: none of a single number."""
+    return [] if isinstance(output, Output) else [output.columns]
 
 
 def is_server_ready(versions: Sequence[Version], is_draining: bool) -> bool:

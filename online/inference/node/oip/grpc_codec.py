@@ -56,7 +56,9 @@ def infer_message(answer: InferAnswer) -> pb.ModelInferResponse:
         model_name=answer.model,
         model_version=answer.version,
         id=answer.request_id,
-        outputs=[tensor(name=output.name, datatype=FP32, shape=[len(output.values)]) for output in answer.outputs],
+        outputs=[
+            tensor(name=output.name, datatype=FP32, shape=list(output.values.shape)) for output in answer.outputs
+        ],
         raw_output_contents=[output.values.astype("<f4", copy=False).tobytes() for output in answer.outputs],
     )
 

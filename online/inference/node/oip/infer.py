@@ -15,7 +15,8 @@ from online.wire_client.replica import ReplicaGone, ReplicaRefused
 from schemas import wire
 from schemas.http import ProblemCode
 from schemas.manifest import Manifest
-from schemas.outputs import Float32Array, calibrate, finite_rows
+from schemas.output_kinds import Output as ModelOutput
+from schemas.outputs import Float32Array, calibrate_columns, finite_rows
 
 _LONGEST_S = 3600.0  # the wire's own limit is a little more
 # Above it, decoding and transforming leave the event loop, which has health to answer.
@@ -120,9 +121,12 @@ def _timeout_s(request: InferRequest, default_timeout_s: float) -> float:
     return min(timeout_us / 1e6, _LONGEST_S) if timeout_us else default_timeout_s
 
 
-def _requested(manifest: Manifest, requested: list[RequestedOutput]) -> list[tuple[str, int]]:
-    """Name and column of each output, in the order asked for. Raises Invalid."""
-    places = {name: place for place, name in enumerate(manifest.output_names)}
+def _requested(manifest: Manifest, requested: list[RequestedOutput]) -> list[tuple[str, int | slice]]:
+    """Name and column or columns of each output, in the order asked for. Raises Invalid."""
+    places: dict[str, int | slice] = {
+        output.name: columns.start if isinstance(output, ModelOutput) else columns
+        for output, columns, _ in manifest.output.spans
+    }
     if not requested:
         return list(places.items())
     if len({output.name for output in requested}) != len(requested):
@@ -134,16 +138,17 @@ def _requested(manifest: Manifest, requested: list[RequestedOutput]) -> list[tup
 
 
 def _answered(manifest: Manifest, raw: Float32Array, wants_raw: bool) -> Float32Array:
-    """(rows, K) as they are answered. Raises Failed: another number of outputs, or one that is not finite."""
+    """(rows, N) as they are answered. Raises Failed: another number of outputs, or one that is not finite."""
     try:
-        calibrated = calibrate(manifest.output, raw)
+        calibrated = calibrate_columns(manifest.output, raw)
     except ValueError as error:
         raise Failed(str(error)) from None
     values = raw if wants_raw else calibrated
     good = finite_rows(values)
     if not good.all():
         row = int(np.argmin(good))
-        name = manifest.output_names[int(np.argmin(np.isfinite(values[row])))]
+        column = int(np.argmin(np.isfinite(values[row])))
+        name = next(output.name for output, columns, _ in manifest.output.spans if column < columns.stop)
         raise Failed(f"the model's output is not finite: {name} of row {row}")
     return values
 

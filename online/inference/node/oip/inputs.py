@@ -145,7 +145,7 @@ def _check_rows(rows: Mapping[str, int]) -> int:
 
 
 def _check_size(rows: int, sent_bytes: int, manifest: Manifest) -> None:
-    most = max(sent_bytes, rows * len(manifest.output_names) * _FLOAT32_BYTES)
+    most = max(sent_bytes, rows * manifest.output.model_width * _FLOAT32_BYTES)
     limit = wire.MAX_FRAME_BYTES - _FRAME_HEAD_BYTES
     if most > limit:
         raise TooLarge(f"{rows} rows take {most} bytes, the limit is {limit}: send fewer in a request")

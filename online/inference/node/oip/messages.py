@@ -48,7 +48,7 @@ class InferRequest:
 
 
 class Output(NamedTuple):
-    """(rows,) float32, all finite, contiguous."""
+    """(rows,) float32, or (rows, columns) where the output has several; all finite, contiguous."""
 
     name: str
     values: npt.NDArray[np.float32]

@@ -80,8 +80,8 @@ def infer_body(answer: InferAnswer, request: InferRequest) -> tuple[list[bytes],
             parts.append(output.values.astype("<f4", copy=False).tobytes())
             described.append(_described(output) | {"parameters": {"binary_data_size": len(parts[-1])}})
         else:
-            described.append(_described(output) | {"data": output.values})
-    if sum(len(item.get("data", ())) for item in described) > MAX_JSON_VALUES:
+            described.append(_described(output) | {"data": output.values.ravel()})
+    if sum(item["data"].size for item in described if "data" in item) > MAX_JSON_VALUES:
         raise TooLarge(f"over {MAX_JSON_VALUES} values to be answered as JSON: ask for binary data")
     document: _Object = {"model_name": answer.model, "model_version": answer.version, "outputs": described}
     if answer.request_id:
@@ -91,7 +91,7 @@ def infer_body(answer: InferAnswer, request: InferRequest) -> tuple[list[bytes],
 
 
 def _described(output: Output) -> _Object:
-    return {"name": output.name, "datatype": FP32, "shape": [len(output.values)]}
+    return {"name": output.name, "datatype": FP32, "shape": list(output.values.shape)}
 
 
 def _input(item: _Object, binary: memoryview, at: int) -> tuple[Input, int]:
