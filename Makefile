@@ -12,7 +12,7 @@ CODE = schemas runtime batch_scoring online infra dags tests
 # No Spark, no Airflow, no stack, no browser.
 FAST = not spark and not airflow and not e2e and not browser and not fault and not gpu
 
-.PHONY: help setup setup-browser lock demo up down status airflow fmt lint type test-fast test test-faults clean
+.PHONY: help setup setup-browser lock demo up down status airflow fmt lint type test-fast test test-faults soak clean
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
@@ -62,12 +62,15 @@ test: setup-browser lint type ## lint, types, and all tests but faults and the d
 test-faults: setup-browser mlserver ## kills, full disks, soaks, and the demo from end to end
 	$(PYTEST) --durations=15 -m "fault or e2e"
 
+soak: setup ## nobody gets somebody else's answer: 100,000 requests under faults, in some four minutes
+	$(PYTEST) -q -m fault tests/soak
+
 clean: down ## remove what the stack wrote; environments stay
 	rm -rf .hotset
 
 # Benchmarks: one target each, called bench-NAME, with a line for `make help`.
 # Progress goes to the screen's standard error; the last line of standard output is JSON.
-.PHONY: peers mlserver bench-live bench-live-quick
+.PHONY: peers feast mlserver bench-live bench-live-quick bench-hits bench-hits-quick
 
 mlserver: setup ## the environment of the foreign server that a fault test drives
 	@$(PY) -m infra.local.others mlserver
@@ -75,8 +78,17 @@ mlserver: setup ## the environment of the foreign server that a fault test drive
 peers: setup ## the environment of the servers that bench-live runs beside the product
 	@$(PY) -m infra.local.others peers
 
+feast: setup ## Feast's feature server, which bench-hits runs beside the product where it is set up; 600 MB
+	@$(PY) -m infra.local.others feast
+
 bench-live: peers ## the live tier beside an ideal device and other servers, within 10 minutes
 	@$(PY) -m tests.bench.live
 
 bench-live-quick: peers ## the same within a minute, less certain
 	@$(PY) -m tests.bench.live --quick
+
+bench-hits: setup ## hits beside the web server's own cost and other ways to them, within 10 minutes
+	@$(PY) -m tests.bench.hits
+
+bench-hits-quick: setup ## the same within a minute, less certain
+	@$(PY) -m tests.bench.hits --quick

@@ -18,6 +18,7 @@ LEFT_OUT = {
     "product": ("pip", "hotset"),
     "airflow": ("pip", "pyspark-client", "pandas", "numpy", "pyarrow", "grpcio-status"),
     "peers": ("pip",),
+    "feast": ("pip", "setuptools"),
     "mlserver": ("pip", "setuptools"),
 }
 # What only another Python than the one that resolves needs, so that no resolution here can find it.
@@ -25,6 +26,7 @@ OTHER_PYTHONS = {
     "product": ('async-timeout==5.0.1; python_full_version < "3.11.3"',),
     "airflow": ('pyyaml-ft==8.0.0; python_version >= "3.13"',),
     "peers": (),
+    "feast": (),
     "mlserver": (),
 }
 

@@ -1,1 +1,1 @@
-"""Open-loop load over HTTP by a process of its own: `client.offer` sends a schedule and gives the answers."""
+"""Load over HTTP by a process of its own, open loop or closed: `client.offer` sends it and gives the answers."""

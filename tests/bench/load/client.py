@@ -19,7 +19,7 @@ def offer(order: Order) -> Report:
     """
     with tempfile.TemporaryDirectory(prefix="hotset-load-") as name:
         write_order(Path(name), order)
-        longest_s = order.at_s[-1] + order.patience_s + _START_S
+        longest_s = order.longest_s + _START_S
         words = [sys.executable, "-m", "tests.bench.load", name]
         # A session of its own: a Ctrl-C in the terminal is for whoever waits here, who then ends it.
         subprocess.run(words, cwd=ROOT, check=True, timeout=longest_s, start_new_session=True)

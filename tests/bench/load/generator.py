@@ -5,29 +5,19 @@ whether or not earlier ones were answered (open loop); one that finds no connect
 """
 
 import select
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.bench.load.answer import NotAnAnswer, length_of
+from tests.bench.load.connection import Connection, Target
 from tests.bench.load.timer import Timer
 
 _NEVER_S = float("inf")
 _READ_BYTES = 1 << 16
 # Sent a moment early rather than slept for again: less than a wake-up takes.
 _EARLY_S = 2e-5
-
-
-@dataclass(frozen=True)
-class Target:
-    """`connections` are opened before the start; up to `max_connections` as they are needed."""
-
-    host: str
-    port: int
-    connections: int = 64
-    max_connections: int = 4000
 
 
 @dataclass
@@ -40,25 +30,14 @@ class Sent:
     connections: int = 0
 
 
-class _Connection:
-    __slots__ = ("received", "request", "socket")
-
-    def __init__(self, target: Target) -> None:
-        self.socket = socket.create_connection((target.host, target.port), timeout=5.0)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)
-        self.request = -1  # none in flight
-        self.received = b""
-
-
 class Generator:
     """One run of `requests` at `at_s`, seconds from the start, ascending. Used once, by `run`."""
 
     def __init__(self, target: Target, at_s: Sequence[float], requests: Sequence[bytes]) -> None:
         self._target, self._at_s, self._requests = target, at_s, requests
         self._epoll, self._timer = select.epoll(), Timer()
-        self._open: dict[int, _Connection] = {}
-        self._idle: list[_Connection] = []
+        self._open: dict[int, Connection] = {}
+        self._idle: list[Connection] = []
         self._waiting: deque[int] = deque()
         self._next, self._left = 0, len(at_s)
         count = len(at_s)
@@ -120,7 +99,7 @@ class Generator:
             if not is_sent:
                 self._drop(connection)
 
-    def _read(self, connection: _Connection) -> None:
+    def _read(self, connection: Connection) -> None:
         try:
             data = connection.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -137,7 +116,7 @@ class Generator:
         if self._next < len(self._at_s) and self._due_s() <= now_s:
             self._send_due()
 
-    def _receive(self, connection: _Connection, data: bytes, now_s: float) -> None:
+    def _receive(self, connection: Connection, data: bytes, now_s: float) -> None:
         connection.received += data
         try:
             length = length_of(connection.received)
@@ -148,27 +127,27 @@ class Generator:
         elif length is not None and length < len(connection.received):
             self._drop(connection)
 
-    def _take(self, connection: _Connection, now_s: float) -> None:
+    def _take(self, connection: Connection, now_s: float) -> None:
         self._sent.done_s[connection.request] = now_s - self._start_s
         self._sent.answers[connection.request] = connection.received
         connection.request, connection.received = -1, b""
         self._left -= 1
         self._idle.append(connection)
 
-    def _connect(self) -> _Connection:
-        connection = _Connection(self._target)
+    def _connect(self) -> Connection:
+        connection = Connection(self._target)
         self._open[connection.socket.fileno()] = connection
         self._epoll.register(connection.socket.fileno(), select.EPOLLIN)
         self._sent.connections += 1
         return connection
 
-    def _connect_or_none(self) -> _Connection | None:
+    def _connect_or_none(self) -> Connection | None:
         try:
             return self._connect()
         except OSError:
             return None
 
-    def _drop(self, connection: _Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
         """Its request, if any, stays without an answer."""
         del self._open[connection.socket.fileno()]
         connection.socket.close()
