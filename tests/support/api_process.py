@@ -90,7 +90,11 @@ class ApiProcess:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        wait_for(self._is_up, _START_S, f"the API; its log ends: {self.log_tail()}")
+        try:
+            wait_for(self._is_up, _START_S, f"the API; its log ends: {self.log_tail()}")
+        except BaseException:
+            self.kill()
+            raise
 
     def stop(self) -> int | None:
         """SIGTERM, as a supervisor would; the exit status."""

@@ -17,14 +17,15 @@ _NUMBER_BYTES = 32
 class Kept:
     """One precomputed answer. `rendered`: as `documents.render` has it."""
 
-    __slots__ = ("answer", "computed_at_ms", "generation", "outputs", "rendered")
+    __slots__ = ("answer", "computed_at_ms", "etag", "generation", "outputs", "rendered")
 
     def __init__(self, outcome: Outcome, rendered: bytes) -> None:
         assert outcome.outputs is not None
         assert outcome.answer is not None
         self.outputs: Sequence[float] = outcome.outputs
         self.answer: Answer = outcome.answer
-        self.computed_at_ms, self.generation, self.rendered = outcome.computed_at_ms, outcome.generation, rendered
+        self.computed_at_ms, self.generation = outcome.computed_at_ms, outcome.generation
+        self.rendered, self.etag = rendered, outcome.etag
 
     def __sizeof__(self) -> int:
         return _OBJECT_BYTES + 2 * _NUMBER_BYTES * len(self.outputs) + sys.getsizeof(self.rendered)
@@ -33,7 +34,7 @@ class Kept:
         """Makes it the answer."""
         outcome.source, outcome.outputs, outcome.answer = Source.PRECOMPUTED, self.outputs, self.answer
         outcome.computed_at_ms, outcome.generation = self.computed_at_ms, self.generation
-        outcome.rendered = self.rendered
+        outcome.rendered, outcome.etag = self.rendered, self.etag
 
 
 class L1:

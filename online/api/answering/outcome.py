@@ -26,7 +26,8 @@ class Outcome:
     Attributes:
         is_wish_refused: a stored value was answered though the request wanted a fresher one: the cap was reached.
         is_not_modified: the client has this answer, and is told only that.
-        keep_as: by what L1 may keep it; `rendered`: what L1 had kept of its text.
+        keep_as: by what L1 may keep it.
+        rendered, etag: of its text, where L1 had kept them.
     """
 
     entity: str | None = None
@@ -47,3 +48,4 @@ class Outcome:
     is_not_modified: bool = False
     keep_as: bytes | None = None
     rendered: bytes | None = None
+    etag: bytes = b""

@@ -14,7 +14,7 @@ from online.api.answering.miss import Miss, answer_by, kept_input_key
 from online.api.answering.outcome import Item, Outcome
 from online.api.answering.renewals import Renewals
 from online.api.lookup.clock import RedisClock
-from online.api.lookup.connection import RedisDown, RedisSlow
+from online.api.lookup.connection import BreakerOpen, RedisDown, RedisSlow
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import Command, get
@@ -122,7 +122,7 @@ class Stored:
         miss = Miss(item, outcome, version, MissReason.NOT_SELECTED, limits)
         replies = _Replies(self._settle_stored, asking, miss, began_ns, waiting)
         if self._invalidations.of(version.model) is None:
-            replies.set_exception(RedisDown("invalidations are not known yet"))
+            replies.set_exception(BreakerOpen("what does not count any more is not known yet"))
         else:
             self._link.send(questions(version, item.raw), replies)
 

@@ -90,7 +90,7 @@ def is_not_modified(head: Head, etag: bytes) -> bool:
 
 def conditional(head: Head, outcome: Outcome, now_ms: int) -> bytes:
     """Header lines of the answer to a GET, each with its end; sets `is_not_modified`, for a 304 without a body."""
-    etag = etag_of(outcome)
+    outcome.etag = etag = outcome.etag or etag_of(outcome)
     outcome.is_not_modified = is_not_modified(head, etag)
     return head_lines(outcome, etag, now_ms)
 

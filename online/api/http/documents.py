@@ -60,10 +60,9 @@ def _to_the_second(s: int) -> str:
     return datetime.fromtimestamp(s, UTC).replace(tzinfo=None).isoformat()
 
 
-def is_sampled(request_id: str, entity: str | None, share: float) -> bool:
+def is_sampled(request_id: str, entity: bytes, share: float) -> bool:
     """The same request and entity are sampled in the same way everywhere."""
-    raw = b"" if entity is None else entity.encode("utf-8", "replace")
-    return crc32(raw, crc32(request_id.encode())) < share * 0x1_0000_0000
+    return crc32(entity, crc32(request_id.encode())) < share * 0x1_0000_0000
 
 
 def inputs_json(record: Mapping[str, object] | None) -> str | None:
@@ -82,35 +81,22 @@ def log_row(
 ) -> tuple[object, ...]:
     """In the order of `schemas.arrow.REQUEST_LOG`; inputs and outputs are added for the sample only."""
     error, version, live, answer = outcome.error, outcome.version, outcome.live, outcome.answer
-    is_answer = answer is not None
-    entity = outcome.entity
+    entity, status, code = outcome.entity, 304 if outcome.is_not_modified else 200, None
+    if error is not None:
+        status, code = error.status, error.code
+        entity = entity if entity is not None and is_unicode(entity) else None
+    label = confidence = age_ms = None
+    if answer is not None:
+        label, confidence = answer.label, answer.confidence
+        age_ms = max(0, time_us // 1000 - outcome.computed_at_ms)
+    queue_us = batch_us = execute_us = batch_rows = None
+    if live is not None:
+        queue_us, batch_us, execute_us, batch_rows = live.queue_us, live.batch_us, live.execute_us, live.batch_rows
     return (
-        time_us,
-        request_id,
-        entity if entity is None or error is None or is_unicode(entity) else None,
-        version.name if version else None,
-        outcome.generation,
-        None,
-        None,
-        outcome.source,
-        outcome.miss_reason,
-        (304 if outcome.is_not_modified else 200) if error is None else error.status,
-        None if error is None else error.code,
-        answer.label if answer is not None else None,
-        answer.confidence if answer is not None else None,
-        max(0, time_us // 1000 - outcome.computed_at_ms) if is_answer else None,
-        total_us,
-        route_us,
-        outcome.lookup_us,
-        outcome.features_us,
-        live.queue_us if live else None,
-        live.batch_us if live else None,
-        live.execute_us if live else None,
-        post_us,
-        live.batch_rows if live else None,
-        outcome.is_caller_features,
-        None,
-        None,
+        *(time_us, request_id, entity, version.name if version else None, outcome.generation, None, None),
+        *(outcome.source, outcome.miss_reason, status, code, label, confidence, age_ms),
+        *(total_us, route_us, outcome.lookup_us, outcome.features_us, queue_us, batch_us, execute_us, post_us),
+        *(batch_rows, outcome.is_caller_features, None, None),
     )
 
 

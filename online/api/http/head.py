@@ -88,7 +88,7 @@ def decode_entity(encoded: bytes) -> str:
 _entity_error = [{"field": "entity", "reason": "must be percent-encoded UTF-8"}]
 
 
-_READ = frozenset(
+READ_HEADERS = frozenset(
     (b"x-request-id", b"content-type", b"content-length", b"x-deadline-ms", b"cache-control", b"if-none-match")
 )
 
@@ -97,8 +97,6 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
     request_id = deadline_ms = content_length = cache_control = if_none_match = None
     content_type = b""
     for name, value in headers:
-        if name not in _READ:
-            continue
         if name == b"x-request-id":
             request_id = value
         elif name == b"content-type":

@@ -145,7 +145,8 @@ class Predictions:
         post_us = _us_since(post_ns)
         lines += _lines(asking, (outcome,), one.route_us, post_us)
         _send(asked, status, body, error, lines)
-        self._log(asking, asked, (one.item,), (outcome,), now_us, one.route_us, post_us)
+        total_us = _us_since(asked.started_ns)
+        self._log(asking.view, asked.head.request_id, one.item, outcome, now_us, (total_us, one.route_us, post_us))
 
     async def _serve_batch(self, asking: Asking, asked: Exchange) -> None:
         parsed = parse_batch(parse_json(asked.body))
@@ -160,7 +161,9 @@ class Predictions:
         body = b'{"results":[%b]}' % body
         post_us = _us_since(post_ns)
         _send(asked, 200, body, None, _lines(asking, outcomes, route_us, post_us))
-        self._log(asking, asked, parsed, outcomes, now_us, route_us, post_us)
+        times_us = (_us_since(asked.started_ns), route_us, post_us)
+        for item, outcome in zip(parsed, outcomes, strict=True):
+            self._log(asking.view, request_id, item, outcome, now_us, times_us)
 
     def _told(self, outcome: Outcome, request_id: str, now_ms: int) -> bytes:
         told = result_json(outcome, request_id, now_ms)
@@ -170,24 +173,25 @@ class Predictions:
 
     def _log(
         self,
-        asking: Asking,
-        asked: Exchange,
-        items: Sequence[Item | ServingError],
-        outcomes: Sequence[Outcome],
+        view: ModelView,
+        request_id: str,
+        item: Item | ServingError,
+        outcome: Outcome,
         now_us: int,
-        route_us: int,
-        post_us: int,
+        times_us: tuple[int, int, int],
     ) -> None:
-        model, request_id = asking.view.document.model, asked.head.request_id
-        total_us = _us_since(asked.started_ns)
-        for item, outcome in zip(items, outcomes, strict=True):
-            row = log_row(outcome, request_id, now_us, total_us, route_us, post_us)
-            if outcome.outputs is not None and is_sampled(request_id, outcome.entity, self._sample):
-                record = outcome.record
-                if record is None and isinstance(item, Item):
-                    record = self._sample_record(asking.view, item.raw)
-                row = (*row[:-2], inputs_json(record), list(outcome.outputs))
-            self._sink.add(model, row)
+        """`times_us`: in total, before the look-up, and for the answer's text."""
+        row = log_row(outcome, request_id, now_us, *times_us)
+        if (
+            outcome.outputs is not None
+            and isinstance(item, Item)
+            and is_sampled(request_id, item.raw, self._sample)
+        ):
+            record = outcome.record
+            if record is None:
+                record = self._sample_record(view, item.raw)
+            row = (*row[:-2], inputs_json(record), list(outcome.outputs))
+        self._sink.add(view.document.model, row)
 
     def _refuse(self, asked: Exchange, error: ServingError) -> None:
         """An answer to the request as a whole."""
@@ -250,11 +254,14 @@ def _lines(asking: Asking, outcomes: Sequence[Outcome], route_us: int, post_us: 
 
 def _send(asked: Exchange, status: int, body: bytes, error: ServingError | None, more: bytes) -> None:
     """`more`: header lines, each with its end. A 304 has no body, and says nothing of one."""
-    kind = _JSON if error is None else _PROBLEM_JSON
-    lines = b"" if status == 304 else b"%b\r\ncontent-length: %d\r\n" % (kind, len(body))
-    lines += b"x-request-id: %b\r\n%b" % (asked.head.request_id.encode("ascii"), more)
-    if error is not None and (seconds := retry_after(error)) is not None:
-        lines += b"retry-after: %b\r\n" % seconds
+    request_id = asked.head.request_id.encode("ascii")
+    if status == 304:
+        lines = b"x-request-id: %b\r\n%b" % (request_id, more)
+    else:
+        kind = _JSON if error is None else _PROBLEM_JSON
+        lines = b"%b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b" % (kind, len(body), request_id, more)
+        if error is not None and (seconds := retry_after(error)) is not None:
+            lines += b"retry-after: %b\r\n" % seconds
     asked.answer(status, lines, body)
 
 

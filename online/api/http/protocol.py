@@ -13,7 +13,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from online.api.http.exchange import Exchange
-from online.api.http.head import read_head, target_of
+from online.api.http.head import READ_HEADERS, read_head, target_of
 
 
 class Handler(Protocol):
@@ -37,7 +37,7 @@ class PredictionProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._handler: Handler = cast(Any, self.app).handler
-        self._is_held = self._is_starting = False
+        self._is_held = self._is_starting = self._has_head = False
         self.on_lost: set[Callable[[], None]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
@@ -71,8 +71,16 @@ class PredictionProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self.url = b""
-        self.expect_100_continue = False
+        self.expect_100_continue = self._has_head = False
         self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self.headers.append((name, value))
+        if name in READ_HEADERS:
+            self._has_head = True
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
         url = self.url
@@ -86,7 +94,7 @@ class PredictionProtocol(HttpToolsProtocol):
             self,
             parser.get_method(),
             target,
-            read_head(self.headers),
+            read_head(self.headers if self._has_head else ()),
             parser.should_keep_alive() and parser.get_http_version() != "1.0",
             self.loop.time(),
             time.perf_counter_ns(),

@@ -196,7 +196,12 @@ class ServerLink:
         connection.send(_PING, [Ask(1, pong)])
         with suppress(RedisDown, TimeoutError):
             async with asyncio.timeout(_HOPELESS_S):
-                await pong
+                replies = await pong
+            if replies != [b"PONG"] and replies != ["PONG"]:
+                # Replies have come apart from their questions: what this connection says is not to be believed.
+                log.error("the reply to a PING is none: the connection is dropped")
+                connection.abort()
+                return False
             return self._loop.time() - began_s <= self._budget_s
         connection.abort()
         return False
