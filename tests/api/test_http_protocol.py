@@ -11,6 +11,7 @@ import pytest
 
 from tests.api.conftest import World
 from tests.api.fresh_world import Fresh
+from tests.support.api_process import wait_for
 
 GET = b"GET /v1/models/007/predictions/%b HTTP/1.1\r\nhost: h\r\nx-request-id: %b\r\n%b\r\n"
 POST = b"POST /v1/models/007/predict HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n"
@@ -77,6 +78,15 @@ def client(world: World) -> Iterator[Client]:
         yield made
 
 
+ANSWERED = 'hotset_answers_total{model="plain",source="precomputed"}'
+FROM_L1 = 'hotset_events_total{event="hits",part="l1"}'
+
+
+def counted(fresh: Fresh, series: str) -> float:
+    lines = fresh.api.client.get("/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series))
+
+
 def get(entity: str, request_id: str = "r", more: bytes = b"") -> bytes:
     return GET % (entity.encode(), request_id.encode(), more)
 
@@ -103,8 +113,9 @@ def test_pipelined_requests_of_both_ways_are_answered_in_order(client: Client) -
     assert client.document()["request_id"] == "three"
 
 
-def test_thousands_that_are_answered_at_once_may_come_together(fresh: Fresh) -> None:
+def test_thousands_that_are_answered_at_once_may_come_together_and_are_all_counted(fresh: Fresh) -> None:
     count = 5000
+    answered, from_l1 = (counted(fresh, ANSWERED), counted(fresh, FROM_L1))
     with Client(fresh) as client:
         client.send(get("e1").replace(b"007", b"plain"))
         first = client.document()
@@ -113,6 +124,8 @@ def test_thousands_that_are_answered_at_once_may_come_together(fresh: Fresh) -> 
         for _ in range(count):
             document = client.document()
             assert (document["entity"], document["outputs"]) == ("e1", first["outputs"])
+    wait_for(lambda: counted(fresh, ANSWERED) - answered >= count + 1, what="the answers in the metrics")
+    assert counted(fresh, FROM_L1) - from_l1 >= count
 
 
 def test_a_client_that_sends_much_and_reads_late_gets_all_of_it_in_order(client: Client) -> None:
