@@ -4,13 +4,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fsspec
 import orjson
-import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
+
+if TYPE_CHECKING:  # takes most of a second to import, which a rollback has no use for
+    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 
 def file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
@@ -74,8 +76,10 @@ def absolute(url: str) -> str:
     return url.rstrip("/") if "://" in url else str(Path(url).absolute())
 
 
-def write_parquet(url: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+def write_parquet(url: str, schema: "pa.Schema", tables: "Iterable[pa.Table]") -> int:
     """Writes tables of exactly this schema as a folder of one file, whole or not at all; returns the rows."""
+    import pyarrow.parquet as pq
+
     rows = 0
     with staged_folder(url) as staged:
         filesystem, path = file_system(staged)
@@ -107,8 +111,10 @@ def staged_folder(url: str) -> Iterator[str]:
             filesystem.rm(staged, recursive=True)
 
 
-def dataset(url: str) -> ds.Dataset:
+def dataset(url: str) -> "ds.Dataset":
     """The Parquet files below a folder, in a stable order; none gives a dataset without rows."""
+    import pyarrow.dataset as ds
+
     filesystem, path = file_system(url)
     paths = sorted(p for p in filesystem.find(path) if p.endswith(".parquet"))
     return ds.dataset(paths, format="parquet", filesystem=filesystem)

@@ -47,10 +47,22 @@ def run_step(step: str, work: Step, run_url: str, still_holds: StillHolds = file
                 LOG.info("%s %s: %s is done already", run.model, run.generation, step)
                 return 0
             LOG.info("%s %s: %s again", run.model, run.generation, step)
-        run.finish(step, work(run, settings))
+        try:
+            report = work(run, settings)
+        except Refused as refusal:
+            _keep_refusal(run, step, refusal)
+            raise
+        run.finish(step, report)
         return 0
 
     return guarded(once)
+
+
+def _keep_refusal(run: Run, step: str, refusal: Refused) -> None:
+    try:
+        run.refuse(step, str(refusal))
+    except OSError as error:  # the reason that counts is the refusal's
+        LOG.warning("the refusal of %s could not be kept beside its run: %s", step, error)
 
 
 def run_check(step: str, work: Step, run_url: str) -> int:

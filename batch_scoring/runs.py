@@ -5,6 +5,9 @@ running it again does nothing.
 """
 
 import logging
+import os
+import pwd
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +20,7 @@ from batch_scoring.files import read_json, remove, write_json
 from batch_scoring.settings import BatchSettings
 from schemas.manifest import ModelName, Sha256, VersionName
 from schemas.routes import Ordinal
+from schemas.run_folders import refusal_file
 
 LOG = logging.getLogger("batch_scoring")
 
@@ -85,6 +89,11 @@ class Run(BaseModel):
 
     def finish(self, step: str, report: dict[str, object]) -> None:
         write_json(self.place(f"report-{step}.json"), {**report, "step": step, "finished_at": utc_now()})
+        remove(self.place(refusal_file(step)))
+
+    def refuse(self, step: str, reason: str) -> None:
+        """Keeps why a step was refused, until it finishes."""
+        write_json(self.place(refusal_file(step)), {"reason": reason, "step": step, "refused_at": utc_now()})
 
     def forget(self, step: str) -> None:
         """What a step did no longer holds: the next call does it again."""
@@ -93,6 +102,15 @@ class Run(BaseModel):
 
 def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def this_user() -> str:
+    """`user@host` of this process, by the system's account and not by the environment."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user need not have an account
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
 
 
 @contextmanager

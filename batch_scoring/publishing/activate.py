@@ -7,12 +7,16 @@ from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, now_ms
 from schemas import routes
 from schemas.codec import CODEC_VERSION
+from schemas.history import LiveSet
+from schemas.releases import live_set
 from schemas.routes import Activation, FeatureTable, Generation, RoutesDocument
 
 STEP = "activate"
 
 
-def activate(run: Run, settings: BatchSettings, token: int) -> dict[str, object]:
+def activate(
+    run: Run, settings: BatchSettings, token: int, why: str = "", by: str | None = None
+) -> dict[str, object]:
     """Returns what is live now.
 
     Raises:
@@ -33,7 +37,8 @@ def activate(run: Run, settings: BatchSettings, token: int) -> dict[str, object]
             need_verified(redis, run)
             return after
 
-        document = change_document(redis, run.model, f"activate {run.generation}", transition, token)
+        words = f"activate {run.generation}: {why}" if why else f"activate {run.generation}"
+        document = change_document(redis, run.model, words, transition, token, by)
     LOG.info("%s %s: live as revision %d.%d", run.model, run.generation, *document.order)
     return {"epoch": document.epoch, "revision": document.revision, "stable": document.stable}
 
@@ -71,18 +76,36 @@ def offer_of(run: Run, token: int) -> Activation:
     )
 
 
-def rollback(settings: BatchSettings, model: str, why: str) -> RoutesDocument:
-    """Goes back to what was live before. Raises Refused where there is nothing to go back to, or it has gone."""
+def rollback(
+    settings: BatchSettings, model: str, why: str, by: str | None = None, leaving: LiveSet | None = None
+) -> RoutesDocument:
+    """Goes back to what was live before.
+
+    Args:
+        leaving: version and generation that must be live (default: those that are at the first look), so that a
+            rollback that two people ask for, or a retry after a lost reply, never goes forward again.
+
+    Raises:
+        Refused: there is nothing to go back to, it has gone, or something else is live than `leaving`.
+    """
     with connect(settings) as redis:
         now = now_ms(redis)
 
         def transition(document: RoutesDocument | None) -> RoutesDocument:
+            nonlocal leaving
             if document is None:
                 raise Refused(f"{model} has no routes document")
+            live = live_set(document)
+            leaving = leaving or live
+            if live != leaving:
+                raise Refused(
+                    f"generation {live[1]} of version {live[0]} is live, not {leaving[1]} of {leaving[0]}:"
+                    " it has been changed already; look again before you roll back"
+                )
             after = routes.rollback(document, now)
             need_loaded(redis, after)
             return after
 
-        document = change_document(redis, model, f"rollback: {why}", transition)
+        document = change_document(redis, model, f"rollback: {why}", transition, by=by)
     LOG.info("%s: back to version %s, generation %s", model, document.stable, live_generation(document))
     return document

@@ -6,7 +6,7 @@ import orjson
 from pydantic import ValidationError
 from redis import Redis
 
-from batch_scoring.runs import Refused, utc_now
+from batch_scoring.runs import Refused, this_user, utc_now
 from schemas.keys import history_key, routes_channel, routes_key, run_key
 from schemas.routes import COMPARE_AND_SET_LUA, MAX_HISTORY, RefusedTransition, RoutesDocument
 
@@ -26,13 +26,19 @@ def read_document(redis: Redis, model: str) -> RoutesDocument | None:
 
 
 def change_document(
-    redis: Redis, model: str, why: str, transition: Transition, token: int | None = None
+    redis: Redis,
+    model: str,
+    why: str,
+    transition: Transition,
+    token: int | None = None,
+    by: str | None = None,
 ) -> RoutesDocument:
     """Applies a transition to the present document, again where another change came first.
 
     Args:
         transition: pure; given None where there is no document. Returning what it was given changes nothing.
         token: the run's; where it is no longer the newest, nothing is changed.
+        by: who asks for it, for the history (default: this process's user and host).
 
     Raises:
         Refused: by the transition, for an old token, or because others never stopped changing it.
@@ -47,7 +53,8 @@ def change_document(
         if after is before:
             return after
         epoch, revision = before.order if before else (0, 0)
-        line: dict[str, str | None] = {"at": utc_now(), "why": why, "from": f"{epoch}.{revision}"}
+        line: dict[str, str | None] = {"at": utc_now(), "why": why, "by": by or this_user()}
+        line |= {"from": f"{epoch}.{revision}"}
         line |= {
             "to": f"{after.epoch}.{after.revision}",
             "stable": after.stable,

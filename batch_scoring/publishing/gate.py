@@ -42,6 +42,11 @@ def gate(run: Run, settings: BatchSettings) -> dict[str, object]:
 
 def warm_replicas(redis: Redis, run: Run, settings: BatchSettings) -> list[str]:
     """Names of the replicas that said lately that they have this very bundle warm."""
+    return replicas_with(redis, (run.model, run.version, run.bundle_digest), settings)
+
+
+def replicas_with(redis: Redis, wanted: tuple[str, str, str], settings: BatchSettings) -> list[str]:
+    """As `warm_replicas`, of a model, version and bundle digest."""
     fresh_ms = now_ms(redis) - settings.replica_max_age_s * 1000
     warm = []
     for name, raw in redis.hgetall(REPLICAS_KEY).items():
@@ -49,8 +54,7 @@ def warm_replicas(redis: Redis, run: Run, settings: BatchSettings) -> list[str]:
         try:
             replica = orjson.loads(raw)
             has_it = any(
-                (one["model"], one["version"], one["digest"], one["state"])
-                == (run.model, run.version, run.bundle_digest, "ready")
+                (one["model"], one["version"], one["digest"], one["state"]) == (*wanted, "ready")
                 for one in replica["versions"]
             )
             if has_it and replica["at_ms"] >= fresh_ms:

@@ -39,12 +39,12 @@ class _Waiting(BaseModel):
     entries: tuple[tuple[Loaded, int], ...] = ()
 
 
-def retire(run: Run, settings: BatchSettings) -> dict[str, object]:
+def retire(run: Run, settings: BatchSettings, by: str | None = None) -> dict[str, object]:
     """Raises Refused where nothing is live yet."""
     with connect(settings) as redis:
         if read_document(redis, run.model) is None:
             raise Refused(f"{run.model} has no routes document: activate first")
-        retired = _take_out(redis, run, settings)
+        retired = _take_out(redis, run, settings, by)
         deleted = sweep(redis, run, settings)
     return {
         "generations": [generation.id for _, generation in retired.generations],
@@ -80,7 +80,7 @@ def sweep(redis: Redis, run: Run, settings: BatchSettings) -> list[str]:
     return sorted(set(deleted))
 
 
-def _take_out(redis: Redis, run: Run, settings: BatchSettings) -> Retired:
+def _take_out(redis: Redis, run: Run, settings: BatchSettings, by: str | None) -> Retired:
     found: list[Retired] = []
 
     def transition(document: RoutesDocument | None) -> RoutesDocument:
@@ -97,7 +97,7 @@ def _take_out(redis: Redis, run: Run, settings: BatchSettings) -> Retired:
             _keep(run, settings, _Waiting(entries=tuple(waiting.items())))
         return after
 
-    change_document(redis, run.model, "retire", transition)
+    change_document(redis, run.model, "retire", transition, by=by)
     return found[-1]
 
 

@@ -2,5 +2,6 @@
 
 from online.monitor.overview import page as overview
 from online.monitor.pages import Page
+from online.monitor.releases import page as releases
 
-PAGES: tuple[Page, ...] = (overview.PAGE,)
+PAGES: tuple[Page, ...] = (overview.PAGE, releases.PAGE)

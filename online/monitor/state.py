@@ -10,8 +10,9 @@ from redis import Redis, RedisCluster
 from online.monitor.fleet import MeasuredReplica
 from online.redis_client import ERRORS, connect, now_ms
 from schemas.capacity import BatchTime
-from schemas.keys import REPLICAS_KEY, routes_key
-from schemas.routes import RoutesDocument
+from schemas.history import Change, read_history
+from schemas.keys import REPLICAS_KEY, history_key, routes_key
+from schemas.routes import MAX_HISTORY, RoutesDocument
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,16 @@ class LiveStateReader:
         routes, problem = _routes(document)
         replicas, unreadable = _replicas(model, nodes)
         return LiveState(at_ms, routes, tuple(replicas), len(nodes), unreadable, problem)
+
+    def history(self, model: str) -> tuple[list[Change], str | None]:
+        """Who changed what is live, newest first, and in words why it cannot be read."""
+        try:
+            redis = self._redis = self._redis or connect(self._url, self._timeout_s)
+            lines: Any = redis.lrange(history_key(model), 0, MAX_HISTORY - 1)
+        except ERRORS as error:
+            logger.warning("the history cannot be read", extra={"error": type(error).__name__})
+            return [], f"The history of changes cannot be read ({type(error).__name__})"
+        return read_history(lines), None
 
 
 def _routes(document: bytes | None) -> tuple[RoutesDocument | None, str | None]:

@@ -119,6 +119,8 @@ async def test_the_replicas_and_the_monitors_lists_are_enough_and_no_more(server
             if state.replicas:
                 break
             await asyncio.sleep(0.02)
+        changes, problem = await asyncio.to_thread(reader.history, "delay")
+    assert ([change.why for change in changes], problem) == (["first"], None)
     assert (state.problem, state.nodes) == (None, 1)
     assert state.routes is not None
     task.cancel()

@@ -1,0 +1,367 @@
+"""The releases command over a real Valkey: what it shows, what it changes, and what it refuses."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from batch_scoring.publishing.__main__ import main as publishing_main
+from batch_scoring.publishing.activate import rollback
+from batch_scoring.releases.__main__ import main
+from batch_scoring.runs import Refused
+from schemas.keys import bucket_key, generation_manifest_key, routes_key, run_key
+from tests.support.api_process import ApiProcess, wait_for
+from tests.support.redis_server import RedisServer
+from tests.support.released import ENTITIES, Released
+
+ROOT = Path(__file__).parents[2]
+OLD, NEW = "20261127T0200Z-1", "20261128T0200Z-1"
+
+
+@pytest.fixture
+def made(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Released]:
+    with Redis.from_url(redis_url) as client:
+        found = Released(tmp_path, redis_url, client)
+        for name, value in found.environment.items():
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture
+def two(made: Released) -> Released:
+    made.active(27, 10)
+    made.active(28, 20)
+    return made
+
+
+def told(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
+    """Exit status and the one JSON document."""
+    capfd.readouterr()
+    status = main([*words, "--json"])
+    document: dict[str, object] = json.loads(capfd.readouterr().out)
+    return status, document
+
+
+def run_command(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "batch_scoring.releases", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+def test_shows_what_is_active_since_when_by_whom_and_with_which_gates(
+    two: Released, capfd: pytest.CaptureFixture[str]
+) -> None:
+    waiting = two.gated(29, 30)
+    status, found = told(capfd, "show", "--model", "delay")
+    assert status == 0
+    assert found["active"] == {"version": "1", "generation": NEW}
+    assert found["rollback_to"] == {"version": "1", "generation": OLD}
+    since = found["active_since"]
+    assert isinstance(since, dict)
+    assert since["why"] == f"activate {NEW}"
+    assert since["by"].endswith(f"@{os.uname().nodename}")
+    releases = found["releases"]
+    assert isinstance(releases, list)
+    assert [(one["generation"], one["state"]) for one in releases] == [
+        (NEW, "active"),
+        (waiting.generation, "ready to activate"),
+        (OLD, "kept for rollback"),
+    ]
+    active = releases[0]
+    assert (active["rows"], active["buckets"], active["reckoned_bytes"]) == (40, 1, 2_500_000)
+    assert (active["in_redis"], 0 <= active["age_s"] < 60) == ("verified", True)
+    assert [gate["outcome"] for gate in active["gates"]] == ["passed", "passed with warnings"]
+    assert "no replica reports version 1 warm" in active["gates"][1]["words"]
+    assert "40 read back" in active["gates"][0]["words"]
+
+
+def test_the_tables_say_the_same(two: Released, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--model", "delay"]) == 0
+    out = capfd.readouterr().out
+    for words in (NEW, OLD, "kept for rollback", "verified", "passed with warnings", "2.5", f"activate {NEW}"):
+        assert words in out
+    assert main(["list"]) == 0
+    assert "active is 20261128T0200Z-1 of version 1" in capfd.readouterr().out
+
+
+def test_rollback_goes_back_within_two_seconds_and_says_who_and_why(
+    two: Released, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # The start of Python included; the best of three, since other tests may keep the machine busy.
+    for attempt in range(3):
+        begun = time.monotonic()
+        done = run_command(
+            "rollback", "--model", "delay", "--yes", "--why", "wrong labels", "--by", "anna", "--json"
+        )
+        took_s = time.monotonic() - begun
+        assert done.returncode == 0, done.stderr
+        wanted = (OLD, NEW)[attempt % 2]
+        assert json.loads(done.stdout)["after"] == {"version": "1", "generation": wanted}
+        assert two.live() == ("1", wanted)
+        if took_s < 2:
+            break
+    else:
+        raise AssertionError(f"{took_s:.1f} s")
+    _, found = told(capfd, "show", "--model", "delay")
+    since = found["active_since"]
+    assert isinstance(since, dict)
+    assert (since["by"], since["why"]) == ("anna", "rollback: wrong labels")
+
+
+def test_a_rollback_loads_nothing_that_it_has_no_use_for() -> None:
+    code = (
+        "import sys, batch_scoring.releases.__main__;"
+        " print([n for n in ('pyarrow', 'pandas', 'rich', 'pyspark', 'torch') if n in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_a_rollback_from_a_named_generation_may_be_repeated(
+    two: Released, capfd: pytest.CaptureFixture[str]
+) -> None:
+    call = ("rollback", "--model", "delay", "--from", NEW, "--yes")
+    assert told(capfd, *call)[0] == 0
+    status, found = told(capfd, *call)
+    assert (status, found["status"], two.live()) == (2, "refused", ("1", OLD))
+    assert f"{NEW} is not live" in str(found["reason"])
+
+
+def test_two_who_ask_for_the_same_rollback_go_back_once(two: Released) -> None:
+    rollback(two.settings, "delay", "first", leaving=("1", NEW))
+    with pytest.raises(Refused, match="it has been changed already"):
+        rollback(two.settings, "delay", "second", leaving=("1", NEW))
+    assert two.live() == ("1", OLD)
+
+
+def test_what_was_shown_is_what_is_rolled_back_though_somebody_was_quicker(
+    two: Released, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SlowToSayYes(lambda: rollback(two.settings, "delay", "quicker")))
+    status, found = told(capfd, "rollback", "--model", "delay")
+    assert (status, found["status"], two.live()) == (2, "refused", ("1", OLD))
+
+
+def test_a_rollback_to_what_redis_has_lost_is_refused(two: Released, capfd: pytest.CaptureFixture[str]) -> None:
+    two.redis.delete(generation_manifest_key("delay", "1", OLD))
+    status, found = told(capfd, "rollback", "--model", "delay", "--yes")
+    assert (status, two.live()) == (2, ("1", NEW))
+    assert "no longer in Redis" in str(found["reason"])
+
+
+def test_a_rollback_to_a_version_without_a_warm_replica_warns(
+    made: Released, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made.active(27, 10)
+    made.redis.hset(
+        "hs:replicas",
+        "n1",
+        json.dumps(
+            {
+                "at_ms": int(time.time() * 1000) + 60_000,
+                "versions": [
+                    {"model": "delay", "version": "2", "digest": made.small("2").digest, "state": "ready"}
+                ],
+            }
+        ),
+    )
+    made.active(28, 20, version="2")
+    status, found = told(capfd, "rollback", "--model", "delay", "--yes")
+    assert (status, made.live()) == (0, ("1", OLD))
+    assert "no replica reports version 1 warm" in str(found["warnings"])
+
+
+def test_activates_what_passed_its_gate_and_says_when_nothing_is_to_be_done(
+    two: Released, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = two.gated(29, 30)
+    call = ("activate", "--model", "delay", "--generation", run.generation, "--yes", "--why", "after the fix")
+    status, found = told(capfd, *call)
+    assert (status, found["status"], two.live()) == (0, "done", ("1", run.generation))
+    assert run.report("activate")
+    newest = two.redis.lindex("hs:{delay}:history", 0)
+    assert newest
+    assert json.loads(newest)["why"] == f"activate {run.generation}: after the fix"
+    before = two.redis.get(routes_key("delay"))
+    assert told(capfd, *call)[1]["status"] == "unchanged"
+    assert two.redis.get(routes_key("delay")) == before
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("older", "is older than 20261128T0200Z"),
+        ("not verified", "verify of 20261129T0200Z-1 has not finished"),
+        ("changed", "is not in Redis as it was verified"),
+        ("gate refused", "the gate refused 20261129T0200Z-1"),
+        ("newer run", "a newer run has begun"),
+        ("no such run", "`list --model delay` names the generations there are"),
+        ("no name", "is not a generation"),
+    ],
+)
+def test_what_may_not_go_live_is_refused_before_anybody_is_asked(
+    two: Released, capfd: pytest.CaptureFixture[str], case: str, words: str
+) -> None:
+    wanted = "20261129T0200Z-1"
+    if case == "older":
+        wanted = two.gated(26, 1).generation
+    elif case == "not verified":
+        run = two.publish(29, 1)
+        assert publishing_main(["gate", "--run", run.url]) == 2
+    elif case == "changed":
+        two.gated(29, 1)
+        two.redis.delete(bucket_key("delay", "1", wanted, 0))
+    elif case == "gate refused":
+        two.gated(29, 1).refuse("gate", "no room")
+    elif case == "newer run":
+        two.gated(29, 1)
+        two.redis.incr(run_key("delay"))
+    elif case == "no name":
+        wanted = "../27"
+    before = two.redis.get(routes_key("delay"))
+    # Without --yes: asked it would say that there is no terminal.
+    status, found = told(capfd, "activate", "--model", "delay", "--generation", wanted)
+    assert (status, found["status"]) == (2, "refused")
+    expected = "gate of 20261129T0200Z-1 has not finished" if case == "not verified" else words
+    assert expected in str(found["reason"])
+    assert two.redis.get(routes_key("delay")) == before
+
+
+def test_a_refused_step_keeps_its_reason_until_it_passes(two: Released, capfd: pytest.CaptureFixture[str]) -> None:
+    run = two.publish(29, 1)
+    assert publishing_main(["gate", "--run", run.url]) == 2
+    gates = _gates(capfd, run.generation)
+    assert gates["gate"] == ("refused", "verify of 20261129T0200Z-1 has not finished: run it first")
+    assert gates["verify"][0] == "not run"
+    assert publishing_main(["verify", "--run", run.url]) == 0
+    assert publishing_main(["gate", "--run", run.url]) == 0
+    assert _gates(capfd, run.generation)["gate"][0] == "passed with warnings"
+
+
+def test_retire_takes_out_what_is_beyond_and_keeps_what_a_rollback_needs(
+    two: Released, capfd: pytest.CaptureFixture[str]
+) -> None:
+    newest = two.active(29, 30)
+    status, found = told(capfd, "retire", "--model", "delay", "--yes", "--by", "anna")
+    assert (status, two.live()) == (0, ("1", newest.generation))
+    assert OLD in str(found["retired"])
+    assert not two.redis.exists(bucket_key("delay", "1", OLD, 0))
+    assert two.redis.exists(bucket_key("delay", "1", NEW, 0))
+    _, shown = told(capfd, "show", "--model", "delay")
+    assert isinstance(shown["releases"], list)
+    assert [one["state"] for one in shown["releases"]] == ["active", "kept for rollback", "deleted"]
+    since, history = shown["active_since"], shown["history"]
+    assert isinstance(since, dict)
+    assert isinstance(history, list)
+    assert since["why"] == f"activate {newest.generation}"
+    assert (history[0]["why"], history[0]["by"]) == ("retire", "anna")
+    assert told(capfd, "rollback", "--model", "delay", "--yes")[0] == 0
+
+
+def test_without_a_terminal_it_wants_yes(two: Released, capfd: pytest.CaptureFixture[str]) -> None:
+    status = main(["rollback", "--model", "delay"])
+    said = capfd.readouterr()
+    assert (status, said.out, two.live()) == (3, "", ("1", NEW))
+    assert f"would roll delay back from {NEW} of version 1 to {OLD} of version 1" in said.err
+    assert "confirm with --yes" in said.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "live"), [("n\n", 3, NEW), ("\n", 3, NEW), ("maybe\n", 3, NEW), ("y\n", 0, OLD)]
+)
+def test_at_a_terminal_it_asks(
+    two: Released,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    answer: str,
+    status: int,
+    live: str,
+) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        keyboard.write(answer.encode())
+        assert main(["rollback", "--model", "delay"]) == status
+    assert two.live() == ("1", live)
+    assert "Go on? [y/N]" in capfd.readouterr().err
+
+
+class SlowToSayYes:
+    """Somebody at a terminal; `meanwhile` happens while they think."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        self._meanwhile()
+        return "yes\n"
+
+
+def test_a_server_that_goes_away_while_it_changes_leaves_no_certainty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with RedisServer() as server, Redis.from_url(server.url) as client:
+        made = Released(tmp_path, server.url, client)
+        made.active(27, 10)
+        made.active(28, 20)
+        for name, value in made.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stdin", SlowToSayYes(server.stop))
+        status, found = told(capfd, "rollback", "--model", "delay")
+    assert (status, found["status"]) == (1, "uncertain")
+    assert "`show` says what is active now" in str(found["reason"])
+
+
+def test_without_redis_it_says_where_it_looked(
+    made: Released, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BATCH_REDIS_URL", "redis://:hidden@127.0.0.1:9/0")
+    status, found = told(capfd, "list")
+    assert (status, found["status"]) == (1, "unreachable")
+    assert "at 127.0.0.1:9" in str(found["reason"])
+    assert "hidden" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"), [("nope", "the models with runs are delay"), ("Delay", "is not a model name")]
+)
+def test_an_unknown_model_is_refused(
+    two: Released, capfd: pytest.CaptureFixture[str], model: str, words: str
+) -> None:
+    status, found = told(capfd, "show", "--model", model)
+    assert status == 2
+    assert words in str(found["reason"])
+
+
+def test_help_says_what_the_exit_status_means(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "3 not confirmed, nothing has changed" in capfd.readouterr().out
+
+
+def test_a_rollback_changes_what_the_endpoint_answers(two: Released, capfd: pytest.CaptureFixture[str]) -> None:
+    with ApiProcess(two.folder, redis_url=two.redis_url, models=["delay"]) as api:
+
+        def minutes() -> float | None:
+            answer = api.client.get(f"/v1/models/delay/predictions/{ENTITIES[0]}")
+            return float(answer.json()["outputs"]["minutes"]) if answer.status_code == 200 else None
+
+        wait_for(lambda: minutes() == 20, what="the newest generation")
+        assert told(capfd, "rollback", "--model", "delay", "--yes")[0] == 0
+        wait_for(lambda: minutes() == 10, 2.0, "what was live before")
+
+
+def _gates(capfd: pytest.CaptureFixture[str], generation: str) -> dict[str, tuple[str, str]]:
+    _, found = told(capfd, "show", "--model", "delay")
+    assert isinstance(found["releases"], list)
+    [one] = [one for one in found["releases"] if one["generation"] == generation]
+    return {gate["step"]: (gate["outcome"], gate["words"]) for gate in one["gates"]}
