@@ -47,6 +47,8 @@ def run_step(step: str, work: Step, run_url: str, still_holds: StillHolds = file
                 LOG.info("%s %s: %s is done already", run.model, run.generation, step)
                 return 0
             LOG.info("%s %s: %s again", run.model, run.generation, step)
+            # If it is refused this time, the steps after it may not go by what it said before.
+            run.forget(step)
         try:
             report = work(run, settings)
         except Refused as refusal:
