@@ -71,6 +71,7 @@ clean: down ## remove what the stack wrote; environments stay
 # Benchmarks: one target each, called bench-NAME, with a line for `make help`.
 # Progress goes to the screen's standard error; the last line of standard output is JSON.
 .PHONY: peers feast mlserver bench-live bench-live-quick bench-hits bench-hits-quick
+.PHONY: bench-score bench-score-quick bench-load bench-load-quick
 
 mlserver: setup ## the environment of the foreign server that a fault test drives
 	@$(PY) -m infra.local.others mlserver
@@ -92,3 +93,15 @@ bench-hits: setup ## hits beside the web server's own cost and other ways to the
 
 bench-hits-quick: setup ## the same within a minute, less certain
 	@$(PY) -m tests.bench.hits --quick
+
+bench-score: setup ## the score step on local Spark beside a bare torch loop, within 10 minutes
+	@$(PY) -m tests.bench.scoring
+
+bench-score-quick: setup ## the same within a minute, less certain
+	@$(PY) -m tests.bench.scoring --quick
+
+bench-load: setup ## score files to a verified generation beside redis-cli --pipe, within 10 minutes
+	@$(PY) -m tests.bench.loading
+
+bench-load-quick: setup ## the same within a minute, less certain
+	@$(PY) -m tests.bench.loading --quick

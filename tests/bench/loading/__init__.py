@@ -1,0 +1,1 @@
+"""Loading score files beside `redis-cli --pipe`: `make bench-load`."""

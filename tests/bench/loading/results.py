@@ -1,0 +1,85 @@
+"""All that one run of the benchmark found, and the line of JSON that says it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from statistics import median
+
+import orjson
+
+from tests.bench.loading.load import LoadRound
+from tests.bench.loading.lookups import Watched
+
+
+@dataclass
+class Results:
+    """Filled as the parts are measured.
+
+    Attributes:
+        start_s: of Spark itself; `first_s`: of a small load that starts its Python workers.
+        lookups: by round, before and during.
+        is_throttled: whether the product was told to load slowly during look-ups.
+    """
+
+    start_s: float = nan
+    first_s: float = nan
+    loads: list[LoadRound] = field(default_factory=list)
+    lookups: list[tuple[Watched, Watched]] = field(default_factory=list)
+    is_throttled: bool = False
+    wall_s: float = 0.0
+
+    @property
+    def watched(self) -> list[Watched]:
+        return [one for pair in self.lookups for one in pair]
+
+    @property
+    def wrong(self) -> int:
+        return sum(one.wrong for one in self.watched)
+
+    @property
+    def errors(self) -> int:
+        return sum(one.errors for one in self.watched)
+
+    def load_median(self, read: Callable[[LoadRound], float]) -> float:
+        return _median([read(one) for one in self.loads])
+
+    @property
+    def p99_ratio(self) -> float:
+        """The median of each round's own."""
+        return _median([during.latency.p99_ms / before.latency.p99_ms for before, during in self.lookups])
+
+    def to_json(self) -> bytes:
+        """One line. Ratios plain, times by name in ms or s; null for what was not measured."""
+        return orjson.dumps({name: _plain(value) for name, value in self.document().items()})
+
+    def document(self) -> dict[str, object]:
+        return {
+            "load_over_pipe": self.load_median(lambda one: one.over_pipe),
+            "load_entities_per_s": self.load_median(lambda one: one.entities_per_s),
+            "lookup_p99_during_over_before": self.p99_ratio,
+            "bytes_per_entity": self.load_median(lambda one: one.grown_bytes / one.entities),
+            "is_throttled": self.is_throttled,
+            "entities": self.loads[0].entities if self.loads else None,
+            "pipe_keys_per_s": self.load_median(lambda one: one.keys_per_s),
+            "publish_s": self.load_median(lambda one: one.publish_s),
+            "verify_s": self.load_median(lambda one: one.verify_s),
+            "rounds_over_pipe": [one.over_pipe for one in self.loads],
+            "lookup_p99_before_ms": _median([before.latency.p99_ms for before, _ in self.lookups]),
+            "lookup_p99_during_ms": _median([during.latency.p99_ms for _, during in self.lookups]),
+            "rounds_p99_ms": [[before.latency.p99_ms, during.latency.p99_ms] for before, during in self.lookups],
+            "load_share_during": _median([during.load_share for _, during in self.lookups]),
+            "late_p99_ms": max((one.late_p99_ms for one in self.watched), default=None),
+            "lookup_errors": self.errors,
+            "wrong_answers": self.wrong,
+            "spark_start_s": self.start_s,
+            "first_load_s": self.first_s,
+            "wall_s": self.wall_s,
+        }
+
+
+def _median(values: Sequence[float]) -> float:
+    return median(values) if values else nan
+
+
+def _plain(value: object) -> object:
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,0 +1,63 @@
+"""The results as tables for people."""
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.loading.plan import RATE_PER_S
+from tests.bench.loading.results import Results
+
+
+def show(results: Results) -> None:
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 130)
+    if results.loads:
+        console.print(_loads(results))
+    console.print(
+        f"Spark itself took {results.start_s:.1f} s to start, a small first load with its Python workers "
+        f"{results.first_s:.1f} s; neither is in the ratios."
+    )
+    if results.lookups:
+        console.print(_lookups(results))
+        told = "throttled" if results.is_throttled else "not throttled: the product has no setting for it"
+        console.print(f"The load during look-ups was {told}. p99 during over before: × {results.p99_ratio:.2f}")
+    if results.errors:
+        console.print(f"[bold red]ERRORS: {results.errors} look-ups[/]")
+    if results.wrong:
+        console.print(f"[bold red]WRONG ANSWERS: {results.wrong}[/]")
+
+
+def _loads(results: Results) -> Table:
+    title = f"{results.loads[0].entities:,} entities from score files to verified, beside redis-cli --pipe"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in ("publish s", "verify s", "entities/s", "pipe s", "keys/s", "× pipe", "bytes an entity"):
+        table.add_column(name, justify="right")
+    for one in results.loads:
+        table.add_row(
+            f"{one.publish_s:.1f}",
+            f"{one.verify_s:.1f}",
+            f"{one.entities_per_s:,.0f}",
+            f"{one.pipe_s:.1f}",
+            f"{one.keys_per_s:,.0f}",
+            f"{one.over_pipe:.2f}",
+            f"{one.grown_bytes / one.entities:.1f}",
+        )
+    return table
+
+
+def _lookups(results: Results) -> Table:
+    title = f"Look-ups at {RATE_PER_S}/s, in ms"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in ("", "p50", "p99", "sent late by, p99", "errors", "load went on"):
+        table.add_column(name, justify="right" if name else "left")
+    for pair in results.lookups:
+        for name, one in zip(("before", "during"), pair, strict=True):
+            table.add_row(
+                name,
+                f"{one.latency.p50_ms:.2f}",
+                f"{one.latency.p99_ms:.2f}",
+                f"{one.late_p99_ms:.2f}",
+                f"{one.errors}",
+                f"{100 * one.load_share:.0f} %" if one.loaded else "",
+            )
+    return table

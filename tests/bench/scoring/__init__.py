@@ -1,0 +1,1 @@
+"""Scoring through Spark beside a bare torch loop: `make bench-score`."""
