@@ -98,7 +98,8 @@ class Service:
         )
         answerer = Answerer(stored, computing, flying, self.clock, settings.input_cache)
         self.predictions = Predictions(
-            *(settings, self.routes.views, stored, answerer, self.l1, self.clock, self.buffer),
+            *(settings, self.routes.views, stored, answerer, self.l1, self.clock, self.buffer, self.link),
+            self.invalidations,
             self.features.from_snapshot,
         )
         self.is_draining = False

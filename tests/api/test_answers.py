@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import AWKWARD, World
+from tests.api.fresh_world import Fresh
 
 PATH = "/v1/models/007"
 
@@ -32,6 +33,27 @@ def test_awkward_ids_are_kept_apart_and_exact(world: World, entity: str) -> None
     assert documents[0]["source"] == ("precomputed" if is_hot else "live")
     assert documents[0]["generation"] == ("20261128T0200Z-1" if is_hot else None)
     assert documents[0]["miss_reason"] == (None if is_hot else "not_selected")
+
+
+def told(response: httpx.Response) -> tuple[int, dict[str, object], dict[str, str]]:
+    """Status, document and header without what differs from one request to the next."""
+    passing = {"age_s", "request_id", "x-request-id", "date", "age", "server-timing", "content-length"}
+    document = {name: value for name, value in response.json().items() if name not in passing}
+    header = {name: value for name, value in response.headers.items() if name not in passing}
+    stages = [stage.partition(";")[0] for stage in response.headers["server-timing"].split(", ")]
+    return response.status_code, document, {**header, "stages": " ".join(stages)}
+
+
+def test_the_short_way_of_a_hit_and_the_long_one_say_the_same(world: World, fresh: Fresh) -> None:
+    # A header that is acted on, though it changes nothing here, takes a request the long way.
+    long_way = {"X-Deadline-Ms": "1999"}
+    for entity in world.small.hot:
+        short = get(world, entity)
+        assert told(short) == told(world.client.get(short.request.url, headers=long_way)), entity
+    for _ in range(2):  # the second time from L1, which either may have filled
+        for entity in ("e1", "e2", "e3"):
+            path = f"/v1/models/asked/predictions/{entity}"
+            assert told(fresh.api.client.get(path)) == told(fresh.api.client.get(path, headers=long_way))
 
 
 def test_a_slash_may_stand_unescaped(world: World) -> None:

@@ -38,7 +38,7 @@ class Lists:
         """By a bare call of the exported program."""
         small = self.models[model]
         (row,) = small.outputs([small.records[entity]])
-        return dict(AnswerMaker(small.manifest.output).answer(row).outputs)
+        return dict(AnswerMaker(small.manifest.output).answer(row.tolist()).outputs)
 
 
 @pytest.fixture(scope="module")

@@ -53,4 +53,6 @@ def expected_outputs(night: Night) -> Expected:
     )
     stored = np.concatenate([calibrate(manifest.output, program(batch)) for batch in batches])
     answers = AnswerMaker(manifest.output)
-    return Expected(manifest, {row["entity"]: answers.answer(stored[i]).outputs for i, row in enumerate(rows)})
+    return Expected(
+        manifest, {row["entity"]: answers.answer(stored[i].tolist()).outputs for i, row in enumerate(rows)}
+    )

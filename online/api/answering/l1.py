@@ -19,13 +19,18 @@ class Kept:
 
     __slots__ = ("answer", "computed_at_ms", "etag", "generation", "outputs", "rendered")
 
-    def __init__(self, outcome: Outcome, rendered: bytes) -> None:
-        assert outcome.outputs is not None
-        assert outcome.answer is not None
-        self.outputs: Sequence[float] = outcome.outputs
-        self.answer: Answer = outcome.answer
-        self.computed_at_ms, self.generation = outcome.computed_at_ms, outcome.generation
-        self.rendered, self.etag = rendered, outcome.etag
+    def __init__(
+        self,
+        outputs: Sequence[float],
+        answer: Answer,
+        computed_at_ms: int,
+        generation: str | None,
+        rendered: bytes,
+        etag: bytes,
+    ) -> None:
+        self.outputs, self.answer = outputs, answer
+        self.computed_at_ms, self.generation = computed_at_ms, generation
+        self.rendered, self.etag = rendered, etag
 
     def __sizeof__(self) -> int:
         return _OBJECT_BYTES + 2 * _NUMBER_BYTES * len(self.outputs) + sys.getsizeof(self.rendered)
@@ -53,10 +58,9 @@ class L1:
         self.hits += found is not None
         return found
 
-    def put(self, outcome: Outcome, rendered: bytes) -> None:
-        """Keeps the answer, where it may be kept."""
-        if self._kept is not None and outcome.keep_as is not None:
-            self._kept.insert(outcome.keep_as, Kept(outcome, rendered))
+    def put(self, key: bytes, kept: Kept) -> None:
+        if self._kept is not None:
+            self._kept.insert(key, kept)
 
     def drop(self, key: bytes) -> None:
         if self._kept is not None:

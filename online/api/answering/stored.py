@@ -119,12 +119,31 @@ class Stored:
             make_answer(outcome)
             waiting.on_answer(outcome)
             return
-        miss = Miss(item, outcome, version, MissReason.NOT_SELECTED, limits)
-        replies = _Replies(self._settle_stored, asking, miss, began_ns, waiting)
+        replies = self._replies(asking, item, outcome, limits, began_ns, waiting)
         if self._invalidations.of(version.model) is None:
             replies.set_exception(BreakerOpen("what does not count any more is not known yet"))
         else:
             self._link.send(questions(version, item.raw), replies)
+
+    def looked_up(
+        self, asking: Asking, item: Item, waiting: Waiting, began_ns: int, found: list[object] | Exception
+    ) -> None:
+        """As `look_up`, where somebody else has asked Redis: with its replies, or why there are none."""
+        version = asking.view.resolve(item.raw)
+        outcome = Outcome(entity=item.entity, version=version)
+        limits = self.limits(asking, version, item.raw, self._clock.now_ms())
+        replies = self._replies(asking, item, outcome, limits, began_ns, waiting)
+        if isinstance(found, Exception):
+            replies.set_exception(found)
+        else:
+            replies.set_result(found)
+
+    def _replies(
+        self, asking: Asking, item: Item, outcome: Outcome, limits: Limits, began_ns: int, waiting: Waiting
+    ) -> _Replies:
+        version = asking.view.resolve(item.raw)
+        miss = Miss(item, outcome, version, MissReason.NOT_SELECTED, limits)
+        return _Replies(self._settle_stored, asking, miss, began_ns, waiting)
 
     def limits(self, asking: Asking, version: VersionView, entity: bytes, now_ms: int) -> Limits:
         invalidated = self._invalidations.of(version.model)

@@ -11,6 +11,7 @@ from zlib import crc32
 from online.api.answering.asking import NO_WISH, Wish
 from online.api.answering.outcome import Outcome
 from online.api.http.head import Head
+from online.api.routes.view import VersionView
 from schemas.http import Source
 
 # RFC 9111, 1.2.2: what a number of seconds that is too large stands for.
@@ -58,8 +59,12 @@ def etag_of(outcome: Outcome) -> bytes:
     version, outputs = outcome.version, outcome.outputs
     if version is None or outputs is None or outcome.source is Source.DEFAULT:
         return b""
+    return etag_of_outputs(version, outcome.computed_at_ms, outputs)
+
+
+def etag_of_outputs(version: VersionView, computed_at_ms: int, outputs: Sequence[float]) -> bytes:
     numbers = _numbers(len(outputs)).pack(*outputs)
-    return b'W/"%b-%x-%x"' % (version.etag_seed, outcome.computed_at_ms, crc32(numbers))
+    return b'W/"%b-%x-%x"' % (version.etag_seed, computed_at_ms, crc32(numbers))
 
 
 @lru_cache(maxsize=256)

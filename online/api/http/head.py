@@ -34,7 +34,10 @@ class Target(NamedTuple):
 
 
 class Head(NamedTuple):
-    """`request_id`: taken or made. The others as sent; `deadline_ms` None where not asked for."""
+    """`request_id`: taken or made. The others as sent; `deadline_ms` None where not asked for.
+
+    `is_plain`: the request had none of them.
+    """
 
     request_id: str
     deadline_ms: bytes | None
@@ -42,6 +45,7 @@ class Head(NamedTuple):
     content_length: bytes | None
     cache_control: bytes | None = None
     if_none_match: bytes | None = None
+    is_plain: bool = False
 
 
 def target_of(raw_path: bytes) -> Target | None:
@@ -112,6 +116,11 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
     return Head(
         clean_request_id(request_id), deadline_ms, content_type, content_length, cache_control, if_none_match
     )
+
+
+def plain_head() -> Head:
+    """Of a request that has no header of those that are read."""
+    return Head(clean_request_id(None), None, b"", None, is_plain=True)
 
 
 def clean_request_id(given: bytes | None) -> str:

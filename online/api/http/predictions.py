@@ -7,23 +7,27 @@ import logging
 import time
 from asyncio import get_running_loop
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from online.api.answering.answerer import Answerer
 from online.api.answering.asking import NO_WISH, Asking, ClientGone
-from online.api.answering.l1 import L1
+from online.api.answering.l1 import L1, Kept
 from online.api.answering.miss import Miss
 from online.api.answering.outcome import Item, Outcome
 from online.api.answering.stored import Stored
 from online.api.http.body import check_entity, check_media_type, parse_batch, parse_json, parse_predict
-from online.api.http.conditional import conditional, refused_wish_line, wish_of
+from online.api.http.conditional import conditional, etag_of, refused_wish_line, wish_of
 from online.api.http.documents import inputs_json, is_sampled, log_row, result_json, server_timing
 from online.api.http.exchange import Exchange
 from online.api.http.head import Kind, deadline_of, decode_entity
+from online.api.http.hits import Hits, Reply
 from online.api.http.problems import PROBLEM, InternalError, problem, retry_after
+from online.api.http.sink import LogSink
 from online.api.lookup.clock import RedisClock
+from online.api.lookup.invalidations import Invalidations
+from online.api.lookup.link import RedisLink
 from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
 from online.errors import BodyTooLarge, MethodNotAllowed, NotReady, ServingError, UnknownModel
@@ -34,15 +38,6 @@ _JSON = b"content-type: application/json"
 _PROBLEM_JSON = b"content-type: " + PROBLEM.encode()
 # Time left of the deadline for answering that it has passed.
 _MARGIN_S = 0.01
-
-
-class LogSink(Protocol):
-    """Takes rows of the request log; never waits, never fails."""
-
-    def add(self, model: str, row: tuple[object, ...]) -> None: ...
-
-    def refuse(self, code: str) -> None:
-        """Counts a request for no model that exists."""
 
 
 class Predictions:
@@ -57,6 +52,8 @@ class Predictions:
         l1: L1,
         clock: RedisClock,
         sink: LogSink,
+        link: RedisLink,
+        invalidations: Invalidations,
         sample_record: Callable[[ModelView, bytes], Any],
     ) -> None:
         self._models = {model.encode(): model for model in settings.models}
@@ -65,10 +62,19 @@ class Predictions:
         self._deadline_ms, self.max_body_bytes = settings.deadline_ms, settings.max_body_bytes
         self._sample = settings.log_sample
         self._loop = get_running_loop()
+        self._hits = Hits(
+            *(views, link, l1, clock, invalidations, sink),
+            settings.log_sample,
+            sample_record,
+            self._go_on,
+        )
 
     def begin(self, exchange: Exchange) -> None:
         """A hit is answered in call-backs; what has to wait for more than a look-up gets a task."""
         try:
+            model = self._models.get(exchange.target.model)
+            if model is not None and self._hits.take(exchange, model):
+                return
             asking = self._asking(exchange)
             if exchange.target.kind is Kind.BATCH:
                 self._spawn(exchange, self._serve_batch(asking, exchange))
@@ -79,6 +85,17 @@ class Predictions:
                 self._stored.look_up(asking, item, one)
             else:
                 self._spawn(exchange, self._serve_one(one))
+        except Exception as error:  # noqa: BLE001 - told by `_fail`, each kind in its way
+            self._fail(exchange, error)
+
+    def _go_on(self, reply: Reply, found: list[object] | Exception) -> None:
+        """What went the short way and is no plain hit, from where its look-up ended."""
+        exchange = reply.exchange
+        try:
+            # On the state it began with.
+            asking, item = self._asking(exchange, reply.lane.view), _item(exchange)
+            one = _One(self, asking, exchange, item, reply.route_us)
+            self._stored.looked_up(asking, item, one, reply.began_ns, found)
         except Exception as error:  # noqa: BLE001 - told by `_fail`, each kind in its way
             self._fail(exchange, error)
 
@@ -102,8 +119,8 @@ class Predictions:
             error = InternalError("the request failed")
         self._refuse(exchange, error)
 
-    def _asking(self, exchange: Exchange) -> Asking:
-        view = self._view(exchange)
+    def _asking(self, exchange: Exchange, view: ModelView | None = None) -> Asking:
+        view = view or self._view(exchange)
         patience_s = deadline_of(exchange.head, self._deadline_ms) / 1000
         deadline_s = exchange.started_s + patience_s - min(_MARGIN_S, patience_s / 10)
         return Asking(view, deadline_s, exchange.protocol, wish_of(exchange.head))
@@ -167,8 +184,19 @@ class Predictions:
 
     def _told(self, outcome: Outcome, request_id: str, now_ms: int) -> bytes:
         told = result_json(outcome, request_id, now_ms)
-        if outcome.keep_as is not None and outcome.rendered is not None:
-            self._l1.put(outcome, outcome.rendered)
+        if (
+            outcome.keep_as is not None
+            and outcome.outputs is not None
+            and outcome.answer is not None
+            and outcome.rendered is not None
+        ):
+            etag = outcome.etag or etag_of(outcome)
+            kept = Kept(
+                *(outcome.outputs, outcome.answer, outcome.computed_at_ms, outcome.generation),
+                outcome.rendered,
+                etag,
+            )
+            self._l1.put(outcome.keep_as, kept)
         return told
 
     def _log(

@@ -13,7 +13,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from online.api.http.exchange import Exchange
-from online.api.http.head import READ_HEADERS, read_head, target_of
+from online.api.http.head import READ_HEADERS, plain_head, read_head, target_of
 
 
 class Handler(Protocol):
@@ -94,7 +94,7 @@ class PredictionProtocol(HttpToolsProtocol):
             self,
             parser.get_method(),
             target,
-            read_head(self.headers if self._has_head else ()),
+            read_head(self.headers) if self._has_head else plain_head(),
             parser.should_keep_alive() and parser.get_http_version() != "1.0",
             self.loop.time(),
             time.perf_counter_ns(),

@@ -40,14 +40,14 @@ def test_rows_that_are_not_finite_are_named() -> None:
 
 def test_a_threshold_is_compared_in_the_precision_of_what_is_stored() -> None:
     maker = AnswerMaker(SPECIFICATION)
-    assert maker.answer(np.array([0.1, 0], np.float32)).label == "late"
-    below = maker.answer(np.array([np.nextafter(np.float32(0.1), np.float32(0)), 0], np.float32))
+    assert maker.answer(np.array([0.1, 0], np.float32).tolist()).label == "late"
+    below = maker.answer(np.array([np.nextafter(np.float32(0.1), np.float32(0)), 0], np.float32).tolist())
     assert below.label == "on_time"
     assert below.confidence == pytest.approx(0.9)
 
 
 def test_a_rule_overrides_the_label_and_outputs_are_rounded() -> None:
-    answer = AnswerMaker(SPECIFICATION).answer(np.array([0.123456, 60.04], np.float32))
+    answer = AnswerMaker(SPECIFICATION).answer(np.array([0.123456, 60.04], np.float32).tolist())
     assert answer.label == "very_late"
     assert answer.outputs == {"p": 0.1235, "minutes": 60.0}
 
@@ -59,5 +59,5 @@ def test_argmax_takes_the_first_of_equals() -> None:
             label=ArgmaxLabel(outputs=("a", "b", "c"), labels=("A", "B", "C")),
         )
     )
-    assert maker.answer(np.array([0.25, 0.5, 0.5], np.float32))[1:] == ("B", 0.5)
+    assert maker.answer(np.array([0.25, 0.5, 0.5], np.float32).tolist())[1:] == ("B", 0.5)
     assert maker.default is None

@@ -85,7 +85,7 @@ def test_columns_become_what_is_stored_and_that_the_answer() -> None:
     (stored,) = calibrate(MIXED, raw)
     assert stored.tolist() == np.array([0.2, 0.5, -6.0, 0.75, 1, 0.9, 3, 0.9], np.float32).tolist()
     np.testing.assert_allclose(calibrate_columns(MIXED, raw), raw * [2, 2, 2, 1, 1, 1, 1, 1])
-    answer = AnswerMaker(MIXED).answer(stored)
+    answer = AnswerMaker(MIXED).answer(stored.tolist())
     assert answer.label == "late"
     assert answer.outputs == {
         "embedding": [0.2, 0.5, -6.0],
@@ -103,7 +103,9 @@ def test_of_all_labels_kept_only_the_order_is_new() -> None:
 
 def test_labels_without_names_are_their_places() -> None:
     maker = AnswerMaker(OutputSpecification(outputs=(TopKOutput(name="t", k=1, size=40_000),)))
-    assert maker.answer(np.array([39_999, 0.5], np.float32)).outputs == {"t": [{"label": "39999", "score": 0.5}]}
+    assert maker.answer(np.array([39_999, 0.5], np.float32).tolist()).outputs == {
+        "t": [{"label": "39999", "score": 0.5}]
+    }
 
 
 @pytest.mark.parametrize(("place", "is_one"), [(0, True), (3, True), (4, False), (-1, False), (0.5, False)])
@@ -185,4 +187,4 @@ def test_a_list_beside_named_probabilities_leaves_their_label_alone() -> None:
         outputs=(VectorOutput(name="v", size=2), Output(name="a"), Output(name="b")),
         label=ArgmaxLabel(outputs=("a", "b"), labels=("A", "B")),
     )
-    assert AnswerMaker(specification).answer(np.array([9, 9, 0.25, 0.75], np.float32))[1:] == ("B", 0.75)
+    assert AnswerMaker(specification).answer(np.array([9, 9, 0.25, 0.75], np.float32).tolist())[1:] == ("B", 0.75)
