@@ -51,7 +51,7 @@ def test_the_short_way_of_a_hit_and_the_long_one_say_the_same(world: World, fres
         short = get(world, entity)
         assert told(short) == told(world.client.get(short.request.url, headers=long_way)), entity
     for _ in range(2):  # the second time from L1, which either may have filled
-        for entity in ("e1", "e2", "e3"):
+        for entity in ("e36", "e37", "e38"):
             path = f"/v1/models/asked/predictions/{entity}"
             assert told(fresh.api.client.get(path)) == told(fresh.api.client.get(path, headers=long_way))
 

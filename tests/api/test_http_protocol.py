@@ -117,13 +117,13 @@ def test_thousands_that_are_answered_at_once_may_come_together_and_are_all_count
     count = 5000
     answered, from_l1 = (counted(fresh, ANSWERED), counted(fresh, FROM_L1))
     with Client(fresh) as client:
-        client.send(get("e1").replace(b"007", b"plain"))
+        client.send(get("e39").replace(b"007", b"plain"))
         first = client.document()
         assert first["source"] == "precomputed"
-        client.send(get("e1").replace(b"007", b"plain") * count)  # from L1, so none of them waits
+        client.send(get("e39").replace(b"007", b"plain") * count)  # from L1, so none of them waits
         for _ in range(count):
             document = client.document()
-            assert (document["entity"], document["outputs"]) == ("e1", first["outputs"])
+            assert (document["entity"], document["outputs"]) == ("e39", first["outputs"])
     wait_for(lambda: counted(fresh, ANSWERED) - answered >= count + 1, what="the answers in the metrics")
     assert counted(fresh, FROM_L1) - from_l1 >= count
 
