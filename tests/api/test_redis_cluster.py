@@ -1,7 +1,7 @@
 """The link to a real cluster of three masters: each command to the node of its key, each node's faults its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 
 import hiredis
@@ -15,6 +15,7 @@ from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import Command, command, get, hget, parse_address, set_px
 from tests.support.redis_cluster import ClusterServers, running_cluster
 from tests.support.redis_server import RedisServer, debian_redis
+from tests.support.until import until, until_open
 
 BUDGET_S = 0.05
 KEYS = [b"k%d" % place for place in range(300)]
@@ -33,18 +34,6 @@ async def link(cluster: ClusterServers) -> AsyncIterator[RedisLink]:
     async with RedisLink(parse_address(cluster.url), BUDGET_S, 1.0) as link:
         await until_open(link)
         yield link
-
-
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("not within 5 s")
-
-
-async def until_open(link: RedisLink) -> None:
-    await until(lambda: link.is_open)
 
 
 async def test_each_key_is_answered_by_its_node_in_order(link: RedisLink) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from redis import Redis
@@ -11,6 +11,7 @@ from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get, hget, parse_address
 from tests.support.redis_server import RedisServer
+from tests.support.until import until, until_open
 
 BUDGET_S = 0.05
 
@@ -23,18 +24,6 @@ async def link(redis_url: str) -> AsyncIterator[RedisLink]:
     async with RedisLink(parse_address(redis_url), BUDGET_S, 1.0) as link:
         await until_open(link)
         yield link
-
-
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("not within 5 s")
-
-
-async def until_open(link: RedisLink) -> None:
-    await until(lambda: link.is_open)
 
 
 async def test_asks_of_one_tick_share_a_write_and_keep_their_replies(link: RedisLink) -> None:

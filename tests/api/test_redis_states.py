@@ -1,7 +1,7 @@
 """The link, and write-backs by it, to Valkey and Debian's Redis in states that connections and servers get to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import hiredis
 import pytest
@@ -13,6 +13,7 @@ from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get, parse_address
 from tests.support.redis_server import RedisServer, debian_redis
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.until import until
 
 BUDGET_S = 0.05
 SLOW_LOADING = ("--key-load-delay", "4000", "--loading-process-events-interval-bytes", "1024")
@@ -42,14 +43,6 @@ async def link(proxy: TcpProxy) -> AsyncIterator[RedisLink]:
     async with RedisLink(parse_address(f"redis://127.0.0.1:{proxy.port}"), BUDGET_S, 0.5) as link:
         await until(lambda: link.is_open)
         yield link
-
-
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(800):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("not within 8 s")
 
 
 async def test_a_half_closed_connection_is_dropped_at_once(link: RedisLink, proxy: TcpProxy) -> None:

@@ -38,6 +38,7 @@ class PredictionProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._handler: Handler = cast(Any, self.app).handler
         self._is_held = self._is_starting = self._has_head = False
+        self._started: RequestResponseCycle | None = None
         self.on_lost: set[Callable[[], None]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
@@ -139,6 +140,8 @@ class PredictionProtocol(HttpToolsProtocol):
 
     def _go_on(self) -> None:
         """Starts the requests that wait their turn; one may be answered before it has been started in full."""
+        if self._started is not None and not self._started.response_complete:
+            return  # the client reads again, but a request that began meanwhile goes before those that wait
         self._is_starting = True
         while not self.transport.is_closing():
             # A client that does not read its answers is not read from either. And while requests wait, no more are
@@ -157,6 +160,7 @@ class PredictionProtocol(HttpToolsProtocol):
         self._is_starting = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._started = cycle
         if not isinstance(cycle, Exchange):
             super()._start_asgi_task(cycle, app)
             return
