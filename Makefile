@@ -10,7 +10,7 @@ PY = JAVA_HOME="$$(cat .hotset/java-home)" SPARK_SUBMIT_OPTS="$${SPARK_SUBMIT_OP
 PYTEST = $(PY) -m pytest
 CODE = schemas runtime batch_scoring online infra dags tests
 # No Spark, no Airflow, no stack, no browser.
-FAST = not spark and not airflow and not e2e and not browser and not fault and not gpu
+FAST = not spark and not airflow and not e2e and not browser and not fault and not long and not gpu
 
 .PHONY: help setup setup-browser lock demo up down status airflow fmt lint type test-fast test test-faults soak clean
 
@@ -56,11 +56,11 @@ type: setup ## mypy, strict
 test-fast: setup ## unit and contract tests, under a minute
 	$(PYTEST) -q -m "$(FAST)" tests/unit tests/contracts
 
-test: setup-browser lint type ## lint, types, and all tests but faults and the demo: Valkey, Spark, Airflow, browser
-	$(PYTEST) --durations=15 -m "not fault and not e2e"
+test: setup-browser lint type ## lint, types, and all tests but faults, long nights and the demo
+	$(PYTEST) --durations=15 -m "not fault and not e2e and not long"
 
-test-faults: setup-browser mlserver ## kills, full disks, soaks, and the demo from end to end
-	$(PYTEST) --durations=15 -m "fault or e2e"
+test-faults: setup-browser mlserver ## kills, full disks, soaks, whole nights, and the demo from end to end
+	$(PYTEST) --durations=15 -m "fault or e2e or long"
 
 soak: setup ## nobody gets somebody else's answer: 100,000 requests under faults, in some four minutes
 	$(PYTEST) -q -m fault tests/soak
@@ -105,3 +105,19 @@ bench-load: setup ## score files to a verified generation beside redis-cli --pip
 
 bench-load-quick: setup ## the same within a minute, less certain
 	@$(PY) -m tests.bench.loading --quick
+
+.PHONY: bench-planning bench-planning-quick
+
+bench-planning: setup ## the planner's predictions beside the measured live tier, within 10 minutes
+	@$(PY) -m tests.bench.planning
+
+bench-planning-quick: setup ## the same within a minute, less certain
+	@$(PY) -m tests.bench.planning --quick
+
+.PHONY: bench-hotset bench-hotset-quick
+
+bench-hotset: setup ## the chosen hot set beside caches and other sets, on traces of others, within 10 minutes
+	@$(PY) -m tests.bench.hotset
+
+bench-hotset-quick: setup ## the same within a minute, less certain
+	@$(PY) -m tests.bench.hotset --quick

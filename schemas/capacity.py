@@ -97,23 +97,36 @@ def knee_rows(rows: Sequence[int], batch_ms: Sequence[float], least_gain: float 
     return next((b for b, gain in gains if gain is not None and gain < least_gain), None)
 
 
-def steady_batch_rows(time: BatchTime, rate_per_s: float, max_batch_rows: int) -> int:
-    """Rows of a batch at a steady rate, the b with b = rate * T(b): at least 1, at most the cap."""
+def mean_batch_rows(time: BatchTime, rate_per_s: float, max_batch_rows: int | None = None) -> float:
+    """Rows of a batch at a steady rate, the b with b = rate * T(b): at least 1, at most the cap.
+
+    Infinite without a cap where the rows of a second take longer than a second, rate * alpha >= 1.
+    """
+    most = float("inf") if max_batch_rows is None else float(max_batch_rows)
     rate_per_ms = rate_per_s / 1e3
     load = rate_per_ms * time.alpha_ms
     if load >= 1:
+        return most
+    return min(most, max(1.0, rate_per_ms * time.tau0_ms / (1 - load)))
+
+
+def steady_batch_rows(time: BatchTime, rate_per_s: float, max_batch_rows: int) -> int:
+    """`mean_batch_rows` as a whole number."""
+    return round(mean_batch_rows(time, rate_per_s, max_batch_rows))
+
+
+def fitting_rows(time: BatchTime, max_batch_rows: int, max_batch_ms: float) -> int:
+    """The largest batch that takes at most `max_batch_ms`, up to the cap; one row where none does."""
+    if time.alpha_ms <= 0:
         return max_batch_rows
-    return int(min(max_batch_rows, max(1, round(rate_per_ms * time.tau0_ms / (1 - load)))))
+    return max(1, min(max_batch_rows, int((max_batch_ms - time.tau0_ms) / time.alpha_ms)))
 
 
 def replica_rows_per_s(
     time: BatchTime, max_batch_rows: int, max_batch_ms: float, utilisation: float = TARGET_UTILISATION
 ) -> float:
     """What one replica may be given: throughput of the largest batch within `max_batch_ms`, times utilisation."""
-    fitting = max_batch_rows
-    if time.alpha_ms > 0:
-        fitting = min(max_batch_rows, int((max_batch_ms - time.tau0_ms) / time.alpha_ms))
-    return utilisation * time.rows_per_s(max(1, fitting))
+    return utilisation * time.rows_per_s(fitting_rows(time, max_batch_rows, max_batch_ms))
 
 
 def replicas_needed(peak_rows_per_s: float, per_replica_rows_per_s: float) -> int:

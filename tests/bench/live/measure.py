@@ -71,10 +71,23 @@ def run_load(
     headers: Mapping[str, str] = {},
     patience_s: float = 10.0,
 ) -> Run:
-    due_s = poisson(phases, seed)
+    most_per_s = max(phase.rate_per_s for phase in phases)
+    return run_at(server, requests, poisson(phases, seed), most_per_s, headers=headers, patience_s=patience_s)
+
+
+def run_at(
+    server: Server,
+    requests: Requests,
+    due_s: Seconds,
+    most_per_s: float,
+    *,
+    headers: Mapping[str, str] = {},
+    patience_s: float = 10.0,
+) -> Run:
+    """Load at times that are known; `most_per_s` bounds the connections."""
     numbers = requests.take(len(due_s))
     # What one second brings is far more than is ever in flight, unless the server has fallen behind.
-    connections = round(min(1024, max(phase.rate_per_s for phase in phases)))
+    connections = max(1, round(min(1024, most_per_s)))
     raw = [request_bytes(server, number, headers) for number in numbers]
     report = offer(Order(Target(server.host, server.port, connections), due_s, raw, patience_s))
     return _checked(due_s, numbers, report)

@@ -37,11 +37,10 @@ class Stack:
 
 
 @contextmanager
-def product(folder: Path, bundle: Bundle) -> Iterator[Stack]:
+def product(folder: Path, bundle: Bundle, device: str = f"emulated:{TAU0_MS:g},{ALPHA_MS:g}") -> Iterator[Stack]:
     """Settings are those of the local stack, but for ports, folders, and what the benchmark says: one worker each,
     and no results kept of features that were brought."""
     model = bundle.manifest.name
-    device = f"emulated:{TAU0_MS:g},{ALPHA_MS:g}"
     limits = {"unix_sockets": folder / "sockets", "device": device, "max_batch_rows": MAX_BATCH_ROWS, "threads": 1}
     with ExitStack() as stack:
         # `enter_context` ends what has started; what is interrupted while it starts, the callbacks do.

@@ -1,0 +1,46 @@
+"""What the planner accepts: every refused value is named by its field, with the range that is allowed."""
+
+from math import isfinite
+
+
+class OutOfRange(ValueError):
+    """`field` holds a value outside `allowed`, which says the range in words."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field} is {value}: allowed is {allowed}")
+        self.field, self.allowed = field, allowed
+
+
+def positive(**values: float) -> None:
+    """Raises OutOfRange for what is not finite or not above 0."""
+    for field, value in values.items():
+        if not (isfinite(value) and value > 0):
+            raise OutOfRange(field, value, "a finite number above 0")
+
+
+def not_negative(**values: float) -> None:
+    """Raises OutOfRange for what is not finite or below 0."""
+    for field, value in values.items():
+        if not (isfinite(value) and value >= 0):
+            raise OutOfRange(field, value, "a finite number from 0 on")
+
+
+def shares(**values: float) -> None:
+    """Raises OutOfRange outside 0 to 1, both included."""
+    for field, value in values.items():
+        if not 0 <= value <= 1:
+            raise OutOfRange(field, value, "a share from 0 to 1")
+
+
+def counts(**values: int) -> None:
+    """Raises OutOfRange for what is no whole number from 1 on."""
+    for field, value in values.items():
+        if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+            raise OutOfRange(field, value, "a whole number from 1 on")
+
+
+def between(low: float, high: float, **values: float) -> None:
+    """Raises OutOfRange outside `low` to `high`, both included."""
+    for field, value in values.items():
+        if not low <= value <= high:
+            raise OutOfRange(field, value, f"from {low:g} to {high:g}")

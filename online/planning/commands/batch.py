@@ -1,0 +1,169 @@
+"""`batch`: what batches gain, and the latency at a rate: textbook, bound and simulation side by side."""
+
+import argparse
+from math import inf, nan
+
+from online.planning.answer import Answer, Sheet, milliseconds, number, percent
+from online.planning.batching import LINEAR_WITHIN, inoue_bound_ms, saturation_per_s, textbook
+from online.planning.checks import not_negative
+from online.planning.commands.options import (
+    add_device,
+    add_simulation,
+    duration_ms,
+    example,
+    profile_of,
+    replica_of,
+)
+from online.planning.profile_file import Profile
+from online.planning.replica import Replica, table_of_batches
+from online.planning.simulation import REQUESTS, BatchingRule, Simulated, simulate
+from schemas.capacity import LEAST_GAIN
+
+NAME, HELP = "batch", "throughput and latency of batching on one device"
+EPILOG = example(
+    "batch --tau0 6 --alpha 1.2 --rate-per-s 100 --rate-per-s 600",
+    "batch --profile profile.json --rate-per-s 300 --max-delay 5ms --deadline 80ms",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_device(parser)
+    parser.add_argument(
+        "--rate-per-s", dest="rates_per_s", type=float, action="append", default=[], metavar="R",
+        help="requests a second that come to the device; may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--max-delay", dest="max_delay_ms", type=duration_ms, default=0.0, metavar="MS",
+                        help="an idle device waits so long for company; default 0")  # fmt: skip
+    parser.add_argument("--deadline", dest="deadline_ms", type=duration_ms, default=inf, metavar="MS",
+                        help="who would be answered later is dropped; default none")  # fmt: skip
+    add_simulation(parser, REQUESTS)
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    profile = profile_of(arguments)
+    replica = replica_of(arguments, profile)
+    sheets, notes = [_sizes(replica)], _fit_notes(profile)
+    document: dict[str, object] = {
+        "tau0_ms": replica.time.tau0_ms,
+        "alpha_ms": replica.time.alpha_ms,
+        "max_batch_rows": replica.max_batch_rows,
+        "knee_rows": replica.knee_rows,
+        "saturation_per_s": saturation_per_s(replica.time, replica.max_batch_rows),
+        **_fit_document(profile),
+        "batches": [
+            {"rows": rows, "batch_ms": ms, "rows_per_s": rate, "doubling_gain": gain}
+            for rows, ms, rate, gain in table_of_batches(replica)
+        ],
+    }
+    rule = BatchingRule(replica.max_batch_rows, arguments.max_delay_ms, arguments.deadline_ms)
+    points = [_point(replica, rate, rule, arguments) for rate in arguments.rates_per_s]
+    if points:
+        document["rates"] = points
+        sheets.append(_latencies(points))
+        notes.append(
+            "Textbook: half a batch of waiting, then one, with every batch the mean one; tail: two batches. "
+            "Bound: Inoue, arXiv 1912.06322, without cap, delay and deadline. Simulated with all three; ± is 95 %."
+        )
+    notes.append(f"Knee {replica.knee_rows}: beyond it, doubling a batch gains under {LEAST_GAIN:.0%} throughput.")
+    return Answer(document, sheets, notes)
+
+
+def _point(
+    replica: Replica, rate_per_s: float, rule: BatchingRule, arguments: argparse.Namespace
+) -> dict[str, object]:
+    """Formulas are null where they do not hold: at saturation, and for what no line fits."""
+    not_negative(rate_per_s=rate_per_s)
+    time, most = replica.time, saturation_per_s(replica.time, replica.max_batch_rows)
+    is_steady = rate_per_s < most and replica.measured is None
+    estimate = textbook(time, rate_per_s, replica.max_batch_rows) if is_steady else None
+    found = simulate(rate_per_s, replica.batch_ms, rule, requests=arguments.requests, seed=arguments.seed)
+    return {
+        "rate_per_s": rate_per_s,
+        "utilisation": rate_per_s * replica.batch_ms(replica.max_batch_rows) / 1e3 / replica.max_batch_rows,
+        "steady_batch_rows": estimate.batch_rows if estimate else nan,
+        "steady_batch_ms": estimate.batch_ms if estimate else nan,
+        "textbook_mean_ms": estimate.mean_ms if estimate else nan,
+        "textbook_tail_ms": estimate.tail_ms if estimate else nan,
+        "bound_mean_ms": inoue_bound_ms(time, rate_per_s)
+        if is_steady and rate_per_s * time.alpha_ms < 1e3
+        else nan,
+        **simulated_document(found),
+    }
+
+
+def simulated_document(found: Simulated) -> dict[str, object]:
+    return {
+        "simulated_mean_ms": found.mean_ms.value,
+        "simulated_mean_half_width_ms": found.mean_ms.half_width,
+        "simulated_p50_ms": found.p50_ms,
+        "simulated_p99_ms": found.p99_ms.value,
+        "simulated_p99_half_width_ms": found.p99_ms.half_width,
+        "simulated_batch_rows": found.batch_rows,
+        "simulated_busy_share": found.busy_share,
+        "simulated_dropped_share": found.dropped_share,
+    }
+
+
+def _sizes(replica: Replica) -> Sheet:
+    rows = [
+        (str(rows), milliseconds(ms), number(rate), percent(gain) if rows < replica.max_batch_rows else "")
+        for rows, ms, rate, gain in table_of_batches(replica)
+    ]
+    how = f"T(b) = {replica.time.tau0_ms:.4g} + {replica.time.alpha_ms:.4g} b ms"
+    title = how if replica.measured is None else f"As measured; no line fits, not even {how}"
+    return Sheet(title, ("batch b, rows", "T(b), ms", "rows/s", "doubling gains"), rows)
+
+
+def _latencies(points: list[dict[str, object]]) -> Sheet:
+    def cell(point: dict[str, object], name: str) -> float:
+        return float(str(point[name]))
+
+    rows = [
+        (
+            number(cell(point, "rate_per_s")),
+            percent(cell(point, "utilisation")),
+            number(cell(point, "steady_batch_rows"), 3),
+            f"{milliseconds(cell(point, 'textbook_mean_ms'))} / {milliseconds(cell(point, 'textbook_tail_ms'))}",
+            milliseconds(cell(point, "bound_mean_ms")),
+            f"{cell(point, 'simulated_mean_ms'):,.1f} ± {cell(point, 'simulated_mean_half_width_ms'):.1f}",
+            f"{milliseconds(cell(point, 'simulated_p50_ms'))} / {milliseconds(cell(point, 'simulated_p99_ms'))}",
+            percent(cell(point, "simulated_dropped_share")),
+        )
+        for point in points
+    ]
+    head = (
+        "requests/s", "of capacity", "steady b", "textbook mean / tail, ms", "bound, ms",
+        "simulated mean, ms", "p50 / p99, ms", "dropped",
+    )  # fmt: skip
+    return Sheet("Latency when everything that waits is taken", head, rows)
+
+
+def _fit_notes(profile: Profile | None) -> list[str]:
+    if profile is None:
+        return []
+    found = profile.fit
+    notes = [
+        f"{profile.model} {profile.version} on {profile.device}: "
+        f"tau0 {found.tau0_ms.value:.4g} ± {found.tau0_ms.half_width:.2g} ms, "
+        f"alpha {found.alpha_ms.value:.4g} ± {found.alpha_ms.half_width:.2g} ms (95 %); "
+        f"the line is {found.worst_error:+.1%} off at {found.worst_rows} rows."
+    ]
+    if not found.is_linear:
+        notes.append(
+            f"Warning: the linear model does not fit (more than {LINEAR_WITHIN:.0%} off): figures are of the "
+            "measured sizes, straight between them; textbook and bound are left out."
+        )
+    return notes
+
+
+def _fit_document(profile: Profile | None) -> dict[str, object]:
+    if profile is None:
+        return {}
+    found = profile.fit
+    return {
+        "tau0_half_width_ms": found.tau0_ms.half_width,
+        "alpha_half_width_ms": found.alpha_ms.half_width,
+        "max_relative_error": abs(found.worst_error),
+        "max_relative_error_rows": found.worst_rows,
+        "is_linear": found.is_linear,
+    }

@@ -1,0 +1,70 @@
+"""`size`: replicas for a peak rate and a latency goal, with hot set, caches, and these cold."""
+
+import argparse
+from dataclasses import replace
+from math import nan
+
+from online.planning.answer import Answer
+from online.planning.checks import positive
+from online.planning.commands.fleets import fleets_answer
+from online.planning.commands.options import (
+    add_device,
+    add_goal,
+    add_price,
+    add_shares,
+    add_weights,
+    duration_ms,
+    example,
+    goal_of,
+    profile_of,
+    replica_of,
+    weights_of,
+)
+from online.planning.prices import SECONDS_PER_MONTH
+from online.planning.replica import size_batch
+from online.planning.sizing import size
+from online.planning.traffic import Traffic
+
+NAME, HELP = "size", "replicas, latency and money for a peak rate, with and without hot set and caches"
+EPILOG = example(
+    "size --tau0 6 --alpha 1.2 --peak-per-s 2000 --p99 50ms --hit-share 0.7 --cache-share 0.3 --hit 1.5ms",
+    "size --profile profile.json --peak-per-s 600 --p99 80ms --weight-gb 0.44 --memory-gb 16",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_device(parser)
+    parser.add_argument(
+        "--peak-per-s", type=float, required=True, metavar="R", help="requests in the busiest second"
+    )
+    parser.add_argument(
+        "--requests-per-month", type=float, metavar="N", help="default: the peak rate all the time"
+    )
+    add_goal(parser)
+    add_shares(parser)
+    parser.add_argument("--outside", dest="outside_ms", type=duration_ms, default=0.0, metavar="MS",
+                        help="of a live answer, outside queue and device; default 0")  # fmt: skip
+    add_price(parser)
+    add_weights(parser)
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    profile = profile_of(arguments)
+    replica = replica_of(arguments, profile, arguments.outside_ms)
+    goal = goal_of(arguments)
+    positive(peak_per_s=arguments.peak_per_s)
+    month, notes = arguments.requests_per_month, []
+    if month is None:
+        month = arguments.peak_per_s * SECONDS_PER_MONTH
+        notes.append("A million costs as if the peak lasted all month: give --requests-per-month.")
+    traffic = Traffic.of_shares(
+        arguments.peak_per_s,
+        hit_share=arguments.hit_share,
+        cache_share=arguments.cache_share,
+        requests_per_month=month,
+        hit_ms=nan if arguments.hit_ms is None else arguments.hit_ms,
+    )
+    weights, told = weights_of(arguments)
+    notes += told
+    found = fleets_answer(replica, traffic, size_batch(replica, goal), size(replica, traffic, goal), goal, notes)
+    return replace(found, document={**found.document, "weights_share_of_memory": weights})

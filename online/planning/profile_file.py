@@ -1,0 +1,101 @@
+"""Reading the JSON that `python -m online.inference profile` writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import BaseModel, Field, ValidationError
+
+from online.planning.batching import Fit, fit, measured_ms
+from online.planning.checks import OutOfRange
+from online.planning.replica import Replica
+from schemas.capacity import knee_rows
+
+
+class BadFile(ValueError):
+    """A file that cannot be planned with; the message names it, and what is wrong."""
+
+
+class _Point(BaseModel):
+    rows: int = Field(ge=1)
+    batch_ms: float = Field(gt=0, allow_inf_nan=False)
+
+
+class _Document(BaseModel):
+    model: str
+    version: str
+    device: str
+    device_name: str = ""
+    threads: int = Field(1, ge=1)
+    overruns: int = Field(0, ge=0)
+    measured: list[_Point]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """T(b) of one version on one device, at the measured sizes, ascending."""
+
+    model: str
+    version: str
+    device: str
+    device_name: str
+    threads: int
+    overruns: int
+    rows: Sequence[int]
+    batch_ms: Sequence[float]
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Raises OutOfRange where there are under four sizes."""
+        return fit(self.rows, self.batch_ms)
+
+    @property
+    def knee(self) -> int | None:
+        return knee_rows(self.rows, self.batch_ms)
+
+    @property
+    def is_emulated(self) -> bool:
+        return self.device.startswith("emulated")
+
+    def replica(
+        self, price_per_hour: float, outside_ms: float = 0.0, max_batch_rows: int | None = None
+    ) -> Replica:
+        """With the line where it fits, else with the measured sizes; `max_batch_rows` up to the largest measured.
+
+        Raises:
+            OutOfRange: names the field.
+        """
+        largest = self.rows[-1]
+        if max_batch_rows is not None and not 1 <= max_batch_rows <= largest:
+            raise OutOfRange("max_batch_rows", max_batch_rows, f"from 1 to {largest}, the largest batch measured")
+        measured = None if self.fit.is_linear else measured_ms(self.rows, self.batch_ms)
+        # Where throughput still grows at the largest batch, that one is as far as it is known to.
+        knee = self.knee or largest
+        return Replica(self.fit.time, max_batch_rows or largest, price_per_hour, knee, outside_ms, measured)
+
+
+def read_profile(path: Path) -> Profile:
+    """Raises BadFile."""
+    try:
+        document = _Document.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the document"
+        raise BadFile(f"{path}: {field}: {first['msg']}") from None
+    points = sorted((point.rows, point.batch_ms) for point in document.measured)
+    rows = [size for size, _ in points]
+    if len(set(rows)) < len(rows):
+        raise BadFile(f"{path}: measured: a batch size stands twice")
+    return Profile(
+        document.model,
+        document.version,
+        document.device,
+        document.device_name,
+        document.threads,
+        document.overruns,
+        rows,
+        [ms for _, ms in points],
+    )

@@ -1,0 +1,168 @@
+"""How many replicas, their latency and their cost: with the hot set and caches, and when these are cold. Pure.
+
+The peak rate over what a replica may be given (`replica.py`); then the latency of the batches that really come, by
+simulation, and more replicas where it is over the goal.
+"""
+
+from dataclasses import dataclass
+from math import ceil, isnan, nan
+
+from online.planning.blends import lookup_blend
+from online.planning.checks import positive
+from online.planning.prices import month_of
+from online.planning.replica import Batch, Goal, Replica, size_batch
+from online.planning.simulation import BatchingRule, Simulated, simulate
+from online.planning.traffic import Scenario, Traffic
+from schemas.capacity import replicas_needed
+
+_REQUESTS = 60_000
+# More are not tried: from there on a replica is idle for 199 of 200 requests, and p99 is that of an idle one.
+_IDLE_LOAD = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """What a fleet does when every store is empty. `load`: of what it can give with full batches.
+
+    `in_time_share` is an upper bound: the product refuses by a prediction with a margin, and so a little more.
+    """
+
+    rate_per_s: float
+    load: float
+    in_time_share: float
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The answer for one scenario. Latencies are of live answers, the time outside the device included.
+
+    Attributes:
+        by_rate: replicas by the rate alone; `replicas` has those that the p99 needs as well.
+        is_in_time: p99 within the goal.
+        load: the rate over throughput of the batch sized by, for each replica; `busy_share` of the time it works.
+        all_mean_ms: mean of all answers, hits included; NaN where hits are not known.
+        is_in_budget: None without a budget.
+    """
+
+    scenario: Scenario
+    by_rate: int
+    replicas: int
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    is_in_time: bool
+    batch_rows: float
+    load: float
+    busy_share: float
+    all_mean_ms: float
+    cost_per_month: float
+    cost_per_million: float
+    is_in_budget: bool | None
+    cold: Cold | None
+
+
+def size(
+    replica: Replica, traffic: Traffic, goal: Goal, *, requests: int = _REQUESTS, seed: int = 1
+) -> list[Fleet]:
+    """A fleet for each scenario of the traffic. Raises OutOfRange.
+
+    Each replica is taken to get a random share of the requests; the product's API sends to the least loaded one,
+    which waits less.
+    """
+    batch = size_batch(replica, goal)
+    sizer = _Sizer(replica, traffic, goal, batch, requests, seed)
+    return [sizer.fleet(scenario) for scenario in traffic.scenarios()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizer:
+    replica: Replica
+    traffic: Traffic
+    goal: Goal
+    batch: Batch
+    requests: int
+    seed: int
+
+    def fleet(self, scenario: Scenario) -> Fleet:
+        by_rate = replicas_needed(scenario.live_per_s, self.batch.per_replica_per_s)
+        replicas, found = self._in_time(scenario.live_per_s, by_rate)
+        outside_ms = self.replica.outside_ms
+        p99_ms = found.p99_ms.value + outside_ms if found else nan
+        mean_ms = found.mean_ms.value + outside_ms if found else nan
+        month = replicas * month_of(self.replica.price_per_hour)
+        budget = self.goal.budget_per_month
+        return Fleet(
+            scenario=scenario,
+            by_rate=by_rate,
+            replicas=replicas,
+            mean_ms=mean_ms,
+            p50_ms=found.p50_ms + outside_ms if found else nan,
+            p99_ms=p99_ms,
+            is_in_time=found is None or p99_ms <= self.goal.p99_ms,
+            batch_rows=found.batch_rows if found else nan,
+            load=scenario.live_per_s / replicas / self.batch.rows_per_s if replicas else 0.0,
+            busy_share=found.busy_share if found else 0.0,
+            all_mean_ms=self._all_mean_ms(scenario, mean_ms),
+            cost_per_month=month,
+            cost_per_million=month / self.traffic.requests_per_month * 1e6,
+            is_in_budget=None if budget is None else month <= budget,
+            cold=self._cold(scenario, replicas),
+        )
+
+    def _in_time(self, rate_per_s: float, replicas: int) -> tuple[int, Simulated | None]:
+        """The fewest replicas from `replicas` on whose p99 is within the goal, or `replicas` where none is."""
+        if not replicas:
+            return 0, None
+        first = self._simulated(rate_per_s / replicas)
+        if self._is_in_time(first):
+            return replicas, first
+        most = max(replicas + 1, ceil(rate_per_s * self.replica.batch_ms(1) / 1e3 / _IDLE_LOAD))
+        low, high = replicas, min(most, 2 * replicas)
+        while not self._is_in_time(found := self._simulated(rate_per_s / high)):
+            if high == most:
+                return replicas, first
+            low, high = high, min(most, 2 * high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = self._simulated(rate_per_s / middle)
+            low, high, found = (low, middle, tried) if self._is_in_time(tried) else (middle, high, found)
+        return high, found
+
+    def _is_in_time(self, found: Simulated) -> bool:
+        return found.p99_ms.value + self.replica.outside_ms <= self.goal.p99_ms
+
+    def _simulated(self, rate_per_s: float, deadline_ms: float | None = None) -> Simulated:
+        rule = BatchingRule(self.replica.max_batch_rows)
+        if deadline_ms is not None:
+            rule = BatchingRule(self.replica.max_batch_rows, deadline_ms=deadline_ms)
+        return simulate(rate_per_s, self.replica.batch_ms, rule, requests=self.requests, seed=self.seed)
+
+    def _all_mean_ms(self, scenario: Scenario, live_ms: float) -> float:
+        hit_share = 1 - scenario.live_per_s / self.traffic.peak_per_s
+        if hit_share <= 0:
+            return live_ms
+        if not scenario.live_per_s:
+            return self.traffic.hit_ms
+        if isnan(self.traffic.hit_ms):
+            return nan
+        # A live answer's time outside the device already holds the look-up that missed.
+        return lookup_blend(hit_share, self.traffic.hit_ms, live_ms).simple
+
+    def _cold(self, scenario: Scenario, replicas: int) -> Cold | None:
+        if scenario.cold_per_s is None:
+            return None
+        needed = replicas_needed(scenario.cold_per_s, self.batch.per_replica_per_s)
+        if not replicas:
+            return Cold(scenario.cold_per_s, nan, 0.0, needed)
+        each = scenario.cold_per_s / replicas
+        found = self._simulated(each, self.goal.p99_ms - self.replica.outside_ms)
+        cap = self.replica.max_batch_rows
+        load = each * self.replica.batch_ms(cap) / 1e3 / cap
+        return Cold(scenario.cold_per_s, load, 1 - found.dropped_share, needed)
+
+
+def affordable_replicas(price_per_hour: float, budget_per_month: float) -> int:
+    """Replicas that a month's budget pays for, all the time."""
+    positive(price_per_hour=price_per_hour, budget_per_month=budget_per_month)
+    return int(budget_per_month / month_of(price_per_hour) + 1e-9)

@@ -1,0 +1,67 @@
+"""Which devices are loaded how far, how long, and how often the simulator meets the bound."""
+
+from dataclasses import dataclass
+
+from schemas.capacity import BatchTime
+
+# Fixed and per-row time balanced, mostly fixed, mostly per row.
+DEVICES = (BatchTime(6.0, 1.2), BatchTime(20.0, 1.0), BatchTime(3.0, 1.4))
+# Mean and p99 are judged below it: above, a run of seconds says little about the long run.
+JUDGED_BELOW = 0.85
+
+
+@dataclass(frozen=True)
+class Point:
+    """A share of what full batches give, and for how long each run is measured after its warm-up."""
+
+    utilisation: float
+    measured_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Attributes:
+    devices: each with its points.
+    rounds: of the profile, which is measured first.
+    runs: of each point; medians count, so that a bad second of the machine is no error of the plan.
+    cpu: points of the real model, at most `cpu_most_per_s`, which one API worker can still pass on.
+    alone: requests sent one at a time, that tell what an answer takes outside of queue and device.
+    triples, requests: of simulator against bound.
+    """
+
+    devices: tuple[tuple[BatchTime, tuple[Point, ...]], ...]
+    cpu: tuple[Point, ...]
+    cpu_most_per_s: float
+    rounds: int
+    runs: int
+    warm_s: float
+    alone: int
+    triples: int
+    requests: int
+
+
+_FULL_POINTS = (Point(0.2, 5), Point(0.4, 5), Point(0.6, 6), Point(0.75, 8), Point(0.9, 10))
+_QUICK_POINTS = tuple(Point(share, 2.0) for share in (0.2, 0.4, 0.6, 0.75, 0.9))
+
+FULL = Plan(
+    devices=tuple((device, _FULL_POINTS) for device in DEVICES),
+    cpu=tuple(Point(share, 4) for share in (0.2, 0.4, 0.6, 0.75, 0.9)),
+    cpu_most_per_s=500,
+    rounds=7,
+    runs=3,
+    warm_s=1.0,
+    alone=100,
+    triples=200,
+    requests=60_000,
+)
+QUICK = Plan(
+    devices=((DEVICES[0], _QUICK_POINTS), (DEVICES[1], _QUICK_POINTS[2:3])),
+    cpu=(),
+    cpu_most_per_s=500,
+    rounds=3,
+    runs=1,
+    warm_s=0.6,
+    alone=30,
+    triples=200,
+    requests=6_400,
+)

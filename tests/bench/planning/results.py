@@ -1,0 +1,108 @@
+"""Predicted beside measured, and the line of JSON that says it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite, nan
+
+import orjson
+
+from tests.bench.planning.bound import Triple
+from tests.bench.planning.plan import JUDGED_BELOW
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One load point. Times in ms; `outside_ms` is in the prediction, and was measured before it."""
+
+    device: str
+    utilisation: float
+    rate_per_s: float
+    outside_ms: float
+    predicted_mean_ms: float
+    predicted_p99_ms: float
+    measured_mean_ms: float
+    measured_p99_ms: float
+    measured_batch_rows: float
+    predicted_batch_rows: float
+    errors: int
+    wrong: int
+    overruns: int
+    late_p99_ms: float
+
+    @property
+    def mean_error(self) -> float:
+        """Relative to what was measured; 0.05 is a prediction 5 % too high."""
+        return self.predicted_mean_ms / self.measured_mean_ms - 1
+
+    @property
+    def p99_error(self) -> float:
+        return self.predicted_p99_ms / self.measured_p99_ms - 1
+
+    @property
+    def is_judged(self) -> bool:
+        return self.utilisation < JUDGED_BELOW
+
+
+@dataclass
+class Results:
+    """Filled as the parts are measured. `busy_before`: share of all cores, by others, before anything began."""
+
+    emulated: list[Loaded] = field(default_factory=list)
+    cpu: list[Loaded] = field(default_factory=list)
+    triples: Sequence[Triple] = ()
+    busy_before: float = 0.0
+    wall_s: float = 0.0
+
+    @property
+    def wrong(self) -> int:
+        return sum(one.wrong for one in (*self.emulated, *self.cpu))
+
+    @property
+    def violations(self) -> int:
+        return sum(triple.is_violation for triple in self.triples)
+
+    def document(self) -> dict[str, object]:
+        judged = [one for one in self.emulated if one.is_judged]
+        over_bound = [triple.mean_over_bound for triple in self.triples]
+        return {
+            "mean_error_max_below_85pct": _most([one.mean_error for one in judged]),
+            "p99_error_max": _most([one.p99_error for one in judged]),
+            "bound_violations": self.violations,
+            "mean_error_max_all": _most([one.mean_error for one in self.emulated]),
+            "p99_error_max_all": _most([one.p99_error for one in self.emulated]),
+            "bound_triples": len(self.triples),
+            "mean_over_bound_min": min(over_bound, default=nan),
+            "mean_over_bound_max": max(over_bound, default=nan),
+            "cpu_mean_error_max": _most([one.mean_error for one in self.cpu]),
+            "cpu_p99_error_max": _most([one.p99_error for one in self.cpu]),
+            "wrong_answers": self.wrong,
+            "errors": sum(one.errors for one in (*self.emulated, *self.cpu)),
+            "emulated_overruns": sum(one.overruns for one in self.emulated),
+            "busy_before": self.busy_before,
+            "points": [_point(one) for one in (*self.emulated, *self.cpu)],
+            "wall_s": self.wall_s,
+        }
+
+    def to_json(self) -> bytes:
+        return orjson.dumps(_plain(self.document()))
+
+
+def _point(one: Loaded) -> dict[str, object]:
+    fields: dict[str, object] = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    return {**fields, "mean_error": one.mean_error, "p99_error": one.p99_error}
+
+
+def _most(errors: Sequence[float]) -> float:
+    return max(map(abs, errors), default=nan)
+
+
+def _plain(value: object) -> object:
+    """Rounded to four digits behind the point; not finite: null."""
+    match value:
+        case float():
+            return round(value, 4) if isfinite(value) else None
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,55 @@
+"""Predicted and measured side by side."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.planning.results import Loaded, Results
+
+# Share of all cores; what others do is then a visible part of every latency.
+QUIET = 0.1
+
+_HEAD = (
+    "device", "of capacity", "req/s", "batch", "mean predicted", "measured", "off by", "p99 predicted", "measured",
+    "off by", "errors",
+)  # fmt: skip
+
+
+def show(results: Results) -> None:
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
+    title = "Emulated devices: predicted before the load, and measured under it; times in ms"
+    if results.emulated:
+        console.print(_loads(title, results.emulated))
+    if results.cpu:
+        console.print(_loads("A real model on the CPU, pinned, without a bound", results.cpu))
+    if results.busy_before > QUIET:
+        console.print(f"The machine was {results.busy_before:.0%} busy before anything began: not a measurement.")
+    if results.triples:
+        shares = [triple.mean_over_bound for triple in results.triples]
+        console.print(
+            f"Simulator beside Inoue's bound, {len(shares)} random devices and rates: mean {min(shares):.1%} to "
+            f"{max(shares):.1%} of it, above it by more than its own interval {results.violations} times"
+        )
+
+
+def _loads(title: str, loads: Sequence[Loaded]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for place, name in enumerate(_HEAD):
+        table.add_column(name, justify="right" if place else "left")
+    for one in loads:
+        table.add_row(
+            one.device,
+            f"{one.utilisation:.0%}",
+            f"{one.rate_per_s:.0f}",
+            f"{one.measured_batch_rows:.1f}",
+            f"{one.predicted_mean_ms:.1f}",
+            f"{one.measured_mean_ms:.1f}",
+            f"{one.mean_error:+.1%}",
+            f"{one.predicted_p99_ms:.1f}",
+            f"{one.measured_p99_ms:.1f}",
+            f"{one.p99_error:+.1%}",
+            str(one.errors),
+        )
+    return table
