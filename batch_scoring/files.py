@@ -43,8 +43,12 @@ def write_json(url: str, document: dict[str, object]) -> None:
     filesystem, path = file_system(url)
     filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
     staged = f"{path}.{uuid.uuid4().hex}.tmp"
-    filesystem.pipe_file(staged, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
-    filesystem.mv(staged, path)
+    try:
+        filesystem.pipe_file(staged, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+        filesystem.mv(staged, path)
+    except OSError:
+        remove(staged)  # a full disk takes a part of it
+        raise
 
 
 def create_json(url: str, document: dict[str, object]) -> bool:

@@ -5,11 +5,16 @@ import logging
 import sys
 from collections.abc import Callable
 
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from batch_scoring.faults import NotTaken
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
 from schemas.bundle import BundleError
 from schemas.settings import BadSettings, load_settings
 
+FAILED = 1
 REFUSED = 2
 Step = Callable[[Run, BatchSettings], dict[str, object]]
 StillHolds = Callable[[Run, BatchSettings], bool]
@@ -73,9 +78,12 @@ def run_check(step: str, work: Step, run_url: str) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Runs `work`; what it refuses becomes a line and the exit status 2."""
+    """Runs `work`; a refusal becomes a line and the exit status 2, a Redis or disk that fails it a line and 1."""
     try:
         return work()
     except (Refused, BadSettings, BundleError) as refusal:
         LOG.error("refused: %s", refusal)
         return REFUSED
+    except (NotTaken, RedisConnectionError, RedisTimeoutError, OSError) as fault:  # OSError: such as a full disk
+        LOG.error("failed, and may be tried again: %s", fault)
+        return FAILED

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt
@@ -29,12 +30,27 @@ class Refused(Exception):
     """The step cannot do what was asked, and doing it again would not help; the message says why."""
 
 
+class Role(StrEnum):
+    """What a run is for.
+
+    STABLE is a refresh of the version in service, or the first night. PREVIOUS rescores the version before it, so
+    that a rollback finds a fresh generation. NEW is to replace the version in service. DELTA patches the live
+    generation with the entities whose features have changed since.
+    """
+
+    STABLE = "stable"
+    PREVIOUS = "previous"
+    NEW = "new"
+    DELTA = "delta"
+
+
 class Run(BaseModel):
     """One run of a night.
 
     Attributes:
         started_at_ms: by Redis's clock: the time of computation of its results.
         token: of its last beginning: of two runs, the one with the higher token is newer.
+        base: the generation that a delta patches.
         url: where `run.json` lies; not part of it, so that a data root may be moved.
     """
 
@@ -50,6 +66,8 @@ class Run(BaseModel):
     started_at_ms: PositiveInt
     run_key: str
     token: PositiveInt
+    role: Role
+    base: str | None = None
     url: str = Field(exclude=True)
 
     @classmethod

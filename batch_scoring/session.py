@@ -1,10 +1,14 @@
 """The Spark session of a job: what every job needs, under spark-submit or by itself."""
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 _ALWAYS = {
@@ -20,6 +24,11 @@ _DEFAULTS = {
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.showConsoleProgress": "false",
 }
+_ERROR_LINE = re.compile(r"[A-Za-z_][\w.]*: ")
+
+
+class TaskFailed(Exception):
+    """A task of a job failed; the same call may succeed once the cause is gone."""
 
 
 @contextmanager
@@ -54,6 +63,24 @@ def _configure(session: SparkSession) -> None:
         session.conf.set(key, value)
 
 
-def column_batch_rows(session: SparkSession, rows: int) -> None:
-    """Bounds the Arrow batches that Python gets."""
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
+def run_tasks(
+    session: SparkSession, work: Callable[[Iterable[Any]], Iterator[Any]], tasks: Sequence[Any]
+) -> list[Any]:
+    """Runs `work` on each of `tasks` in a Spark task of its own; what it gives, of the attempts that count.
+
+    Raises:
+        TaskFailed: a task failed as often as Spark tries; the message is its error's last line.
+    """
+    if not tasks:
+        return []
+    try:
+        return session.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(work).collect()
+    except (Py4JJavaError, PySparkException) as error:
+        raise TaskFailed(_python_error(str(error)) or str(error)) from error
+
+
+def _python_error(text: str) -> str | None:
+    """The last line of the Python traceback in what Java says: `OSError: [Errno 28] No space left on device`."""
+    _, found, traceback = text.partition("Traceback (most recent call last):")
+    lines = (line for line in traceback.splitlines() if _ERROR_LINE.match(line))
+    return next(lines, None) if found else None

@@ -3,9 +3,11 @@
 Whether it is one server or a cluster shows by its reply to HELLO, which no ACL can refuse.
 """
 
+import time
 from collections.abc import Iterable
+from hashlib import blake2b
 from itertools import islice
-from typing import cast
+from typing import Any, Self, cast
 
 from redis import Redis, RedisCluster
 from redis.backoff import ExponentialBackoff
@@ -15,6 +17,39 @@ from batch_scoring.settings import BatchSettings
 from schemas.keys import REPLICAS_KEY
 
 _CHUNK = 500
+# Without limit, a deletion lets others in between its writes all the same.
+_SLOW_CHUNK = 50
+
+
+class Pace:
+    """Lets one caller do so much in a second, without making up for what it did not do.
+
+    Args:
+        per_s: None for no limit.
+    """
+
+    def __init__(self, per_s: float | None) -> None:
+        self.per_s = per_s
+        self._next_s = time.monotonic()
+
+    @classmethod
+    def of(cls, settings: BatchSettings, sharers: int = 1, weight: float = 1.0) -> Self:
+        """Of `max_entities_per_s`, which as many callers share. `weight`: how much of an entity each one costs."""
+        most = settings.max_entities_per_s
+        return cls(most / max(1, sharers) / weight if most else None)
+
+    def most_in(self, seconds: float, otherwise: int) -> int:
+        """How many a write may have, so that one goes out about each so many seconds."""
+        return otherwise if self.per_s is None else max(1, min(otherwise, int(self.per_s * seconds)))
+
+    def wait(self, count: int) -> None:
+        """Returns when `count` more may be done."""
+        if self.per_s is None:
+            return
+        now_s = time.monotonic()
+        if self._next_s > now_s:
+            time.sleep(self._next_s - now_s)
+        self._next_s = max(self._next_s, now_s) + count / self.per_s
 
 
 def connect(settings: BatchSettings) -> Redis:
@@ -25,11 +60,13 @@ def connect(settings: BatchSettings) -> Redis:
     """
     url, timeout_s = settings.redis_url.get_secret_value(), settings.redis_timeout_s
     retry = Retry(ExponentialBackoff(cap=2.0, base=0.1), retries=4)
-    redis = Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=retry)
+    # RESP2, in which the reply to HGETALL holds the very bytes that HSET was given (`batch_scoring.link`).
+    options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "protocol": 2}
+    redis = Redis.from_url(url, retry=retry, **options)
     if not _is_cluster(redis):
         return redis
     redis.close()
-    cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=retry)
+    cluster = RedisCluster.from_url(url, retry=retry, **options)
     return cast(Redis, cluster)
 
 
@@ -53,14 +90,40 @@ def now_ms(redis: Redis) -> int:
     return int(seconds) * 1000 + int(microseconds) // 1000
 
 
+def life(redis: Redis) -> str:
+    """Names the processes that hold the data now: another name means a restart or a failover, which may have lost
+    what was written last.
+    """
+    ids = sorted(str(node.info("server")["run_id"]) for node in nodes(redis))
+    return blake2b(" ".join(ids).encode(), digest_size=8).hexdigest()
+
+
 def held(redis: Redis, keys: Iterable[str]) -> int:
     """How many of the keys exist."""
-    return sum(int(redis.exists(*chunk)) for chunk in _chunks(keys))
+    return sum(_each(redis, "EXISTS", chunk) for chunk in _chunks(keys, _CHUNK))
 
 
-def unlink(redis: Redis, keys: Iterable[str]) -> int:
-    """Deletes keys, a bounded number at a time; returns how many there were."""
-    return sum(int(redis.unlink(*chunk)) for chunk in _chunks(keys))
+def unlink(redis: Redis, keys: Iterable[str], pace: Pace | None = None) -> int:
+    """Deletes keys, a bounded number at a time; returns how many there were.
+
+    Args:
+        pace: of buckets.
+    """
+    pace, gone = pace or Pace(None), 0
+    for chunk in _chunks(keys, _CHUNK if pace.per_s is None else _SLOW_CHUNK):
+        pace.wait(len(chunk))
+        gone += _each(redis, "UNLINK", chunk)
+    return gone
+
+
+def _each(redis: Redis, command: str, keys: list[str]) -> int:
+    """The sum of the replies; on a cluster in one write for each node, since the keys are of many slots."""
+    if not isinstance(redis, RedisCluster):
+        return int(redis.execute_command(command, *keys))  # type: ignore[no-untyped-call]
+    pipeline = redis.pipeline(transaction=False)
+    for key in keys:
+        pipeline.execute_command(command, key)
+    return sum(map(int, pipeline.execute()))
 
 
 def _is_cluster(redis: Redis) -> bool:
@@ -68,7 +131,7 @@ def _is_cluster(redis: Redis) -> bool:
     return b"cluster" in (hello.values() if isinstance(hello, dict) else hello)
 
 
-def _chunks(keys: Iterable[str]) -> Iterable[list[str]]:
+def _chunks(keys: Iterable[str], size: int) -> Iterable[list[str]]:
     rest = iter(keys)
-    while chunk := list(islice(rest, _CHUNK)):
+    while chunk := list(islice(rest, size)):
         yield chunk

@@ -1,4 +1,4 @@
-"""Arrow schemas of everything that is written as Parquet: scores, rejects, hot sets, the request log.
+"""Arrow schemas of everything that is written as Parquet: scores, rejects, hot sets, the request log, drift.
 
 One declared schema for every file: a column that is all null in one hour keeps its type. Feature files take their
 columns from a manifest (`features_schema`).
@@ -11,6 +11,7 @@ import pyarrow as pa
 from schemas.manifest import CategoryFeature, Feature, TextFeature
 
 REQUEST_LOG_VERSION = 1
+DRIFT_VERSION = 1
 
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -83,6 +84,44 @@ REQUEST_LOG = pa.schema(
         pa.field("outputs", pa.list_(pa.float32())),
     ],
     metadata={"hotset.request_log": str(REQUEST_LOG_VERSION)},
+)
+
+# One row a population (`hits`, `tail`) and feature or output of a window. `counts` lie beside `baseline_counts`,
+# in the order of `edges` or `values`. Statistics are null where nothing can be compared; `jensen_shannon` is in
+# bits.
+DRIFT = pa.schema(
+    [
+        pa.field("window_begin", _TIME, nullable=False),
+        pa.field("window_end", _TIME, nullable=False),
+        pa.field("version", pa.string(), nullable=False),
+        pa.field("population", pa.string(), nullable=False),
+        pa.field("side", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("level", pa.string(), nullable=False),
+        pa.field("kinds", pa.list_(pa.string()), nullable=False),
+        pa.field("reasons", pa.list_(pa.string()), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("effective_rows", pa.float64(), nullable=False),
+        pa.field("nulls", pa.int64(), nullable=False),
+        pa.field("absent", pa.int64(), nullable=False),
+        pa.field("withheld", pa.int64(), nullable=False),
+        pa.field("outside", pa.int64(), nullable=False),
+        pa.field("new_values", pa.list_(pa.string()), nullable=False),
+        pa.field("new_counts", pa.list_(pa.int64()), nullable=False),
+        pa.field("psi", pa.float64()),
+        pa.field("psi_threshold", pa.float64()),
+        pa.field("jensen_shannon", pa.float64()),
+        pa.field("jensen_shannon_threshold", pa.float64()),
+        pa.field("freedom", pa.int32()),
+        pa.field("baseline_rows", pa.int64(), nullable=False),
+        pa.field("baseline_nulls", pa.int64(), nullable=False),
+        pa.field("edges", pa.list_(pa.float64())),
+        pa.field("values", pa.list_(pa.string())),
+        pa.field("baseline_counts", pa.list_(pa.int64()), nullable=False),
+        pa.field("counts", pa.list_(pa.int64()), nullable=False),
+    ],
+    metadata={"hotset.drift": str(DRIFT_VERSION)},
 )
 
 

@@ -51,7 +51,7 @@ def switches(changes: list[Change]) -> list[Change]:
     before: LiveSet | None = None
     for change in reversed(changes):
         is_first_known = before is None
-        is_switch = change.before == _NOTHING or change.why.startswith(("activate", "rollback"))
+        is_switch = change.before == _NOTHING or change.why.startswith(("activate", "release", "rollback"))
         if is_switch if is_first_known else change.live != before:
             found.append(change)
         before = change.live

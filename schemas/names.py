@@ -3,8 +3,9 @@
 Standard library only, because DAG files import it. Redis keys are in `keys.py`.
 """
 
+import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 # Spelt with [0-9a-z] and \Z: `$` would let a trailing newline through, `\d` other alphabets' digits.
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
@@ -17,8 +18,14 @@ MAX_ENTITY_BYTES = 256
 TABLES = "tables"
 REQUESTS = "requests"
 RUNS = "runs"
+DRIFT = "drift"
 FEATURE_QUERY_FILE = "features.sql"
 STREAM_SUFFIX = ".arrows"
+# In an hour of the request log that was compacted: see `compacted_names`.
+COMPACTED_FILE = "_compacted.json"
+# In the request log's `inputs`, `{"withheld": true}` stands for a value that is never to be logged: no feature's
+# value is an object.
+WITHHELD = "withheld"
 
 
 def is_name(text: str) -> bool:
@@ -88,6 +95,17 @@ def requests_hour_path(model: str, hour: datetime) -> str:
     return f"{requests_model_path(model)}/date={utc:%Y-%m-%d}/hour={utc:%H}"
 
 
+def compacted_names(document: bytes) -> frozenset[str]:
+    """From the bytes of `COMPACTED_FILE`: names of the hour's files whose rows are in compacted files now.
+
+    Whoever would write a file of such a name again has written its rows already. Raises ValueError.
+    """
+    try:
+        return frozenset(map(str, json.loads(document)["files"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{COMPACTED_FILE} has no list of files") from error
+
+
 def stream_name(model: str, unique: str) -> str:
     """A worker's unrotated stream of the request log, without `STREAM_SUFFIX`; `unique` tells streams apart.
 
@@ -100,6 +118,11 @@ def stream_name(model: str, unique: str) -> str:
 def stream_model(stream: str) -> str:
     """The model whose rows a stream holds."""
     return stream.partition("~")[0]
+
+
+def drift_path(model: str, day: date) -> str:
+    """Where results of the drift job lie whose window's last day is this one (UTC), relative to the data root."""
+    return f"{DRIFT}/model={model}/date={day:%Y-%m-%d}"
 
 
 def run_path(model: str, generation: str) -> str:

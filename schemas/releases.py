@@ -18,7 +18,9 @@ class State(StrEnum):
 
     ACTIVE = "active"
     ROUTED = "routed"  # the newest of a version that an experiment, shadow or cascade names
+    DELTA = "patches the active one"
     ROLLBACK = "kept for rollback"
+    FALLBACK = "version kept ready"
     LOADED = "loaded"
     READY = "ready to activate"
     UNFINISHED = "unfinished"
@@ -103,9 +105,16 @@ def rollback_set(document: RoutesDocument) -> LiveSet | None:
     return (document.previous.stable, document.previous.generation) if document.previous else None
 
 
+def fallback_set(document: RoutesDocument) -> LiveSet | None:
+    """The version before and its newest generation, which `rollback --to` makes live; None where there is none."""
+    if document.fallback is None:
+        return None
+    newest = document.live_generation(document.fallback.version)
+    return document.fallback.version, newest.id if newest else None
+
+
 def _documented(document: RoutesDocument | None) -> dict[tuple[str, str], Generation]:
-    versions = document.versions.items() if document else ()
-    return {(name, one.id): one for name, version in versions for one in version.generations}
+    return {(name, one.id): one for name, one in document.generations} if document else {}
 
 
 def _release(
@@ -160,9 +169,13 @@ def _state_in_service(key: tuple[str, str], document: RoutesDocument) -> State:
     if key == live_set(document):
         return State.ACTIVE
     newest = document.live_generation(key[0])
+    if key[0] == document.stable and newest and key[1] in {delta.id for delta in newest.deltas}:
+        return State.DELTA
     if key[0] in document.routed_versions - {document.stable} and newest and newest.id == key[1]:
         return State.ROUTED
-    return State.ROLLBACK if key == rollback_set(document) else State.LOADED
+    if key == rollback_set(document):
+        return State.ROLLBACK
+    return State.FALLBACK if key == fallback_set(document) else State.LOADED
 
 
 def _other_refused(run: RunFacts | None) -> list[str]:
@@ -187,9 +200,17 @@ def _gate(step: str, run: RunFacts | None) -> Gate:
 def _words(step: str, report: Mapping[str, Any]) -> str:
     if step == "verify":
         rows, read_back = _count(report, "rows"), _count(report, "read_back")
-        return f"{rows or 0:,} rows compared, {read_back or 0:,} read back"
+        return f"{rows or 0:,} rows compared, {read_back or 0:,} read back{_parity_words(report.get('parity'))}"
     warm = report.get("warm_replicas")
     return f"{report.get('case', 'release')}, warm on {len(warm) if isinstance(warm, list) else 0} replica(s)"
+
+
+def _parity_words(parity: object) -> str:
+    if not isinstance(parity, Mapping):
+        return ""
+    if parity.get("skipped"):
+        return ", the live tier not asked" if not _count(parity, "compared") else ", the live tier asked in part"
+    return f", {_count(parity, 'equal') or 0:,} of {_count(parity, 'compared') or 0:,} as the live tier answers"
 
 
 def _count(report: Mapping[str, Any], name: str) -> int | None:

@@ -1,8 +1,8 @@
-"""The routes document: the one place that says what is live. Its pure transitions, and its compare-and-set.
+"""The routes document: the one place that says what is live; and the text of its compare-and-set.
 
-Used by all who change it (activation, rollback, retirement) and by the workers that follow it. No I/O: the Lua
-text is run by whoever holds a Redis client. Documents are ordered by (epoch, revision); losing Redis starts a
-new epoch.
+Used by all who change it, by the transitions of `schemas.transitions`, and by the workers that follow it. No I/O:
+the Lua text is run by whoever holds a Redis client. Documents are ordered by (epoch, revision); losing Redis
+starts a new epoch.
 """
 
 from typing import Annotated, Literal, Self
@@ -11,14 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 
 from schemas.codec import MAX_ORDINAL
 from schemas.manifest import ModelName, Sha256, VersionName
-from schemas.names import interval_of
 
 Ordinal = Annotated[int, Field(ge=1, le=MAX_ORDINAL)]
 MAX_HISTORY = 200
-
-
-class RefusedTransition(ValueError):
-    """The change is not allowed from the present state; the message says why."""
 
 
 class _Document(BaseModel):
@@ -27,7 +22,7 @@ class _Document(BaseModel):
 
 
 class Generation(_Document):
-    """One complete precomputed set: how to find and read it."""
+    """One complete precomputed set: how to find and read it. `deltas` patch it: what they hold is newer."""
 
     id: str
     ordinal: Ordinal
@@ -80,11 +75,24 @@ class Previous(_Document):
     features: FeatureTable | None
 
 
+class Fallback(_Document):
+    """The version that was stable before the present one: kept ready, since a model must be able to go back.
+
+    Attributes:
+        since_ms: when it was replaced, by Redis's clock.
+        features: the table that its newest generation was computed from.
+    """
+
+    version: VersionName
+    since_ms: NonNegativeInt
+    features: FeatureTable | None
+
+
 class RoutesDocument(_Document):
     """`hs:{m}:routes`: for each version its bundle and generations, and who is answered by which.
 
-    `next_ordinal` is what the next generation or version gets. `retired_features` are feature tables that are
-    loaded though no longer live or previous: the next retirement deletes them.
+    `next_ordinal` is what the next generation or version gets. `retired_features` and `retired_deltas` are loaded
+    though nothing refers to them any more: the next retirement deletes them.
     """
 
     format: Literal[1] = 1
@@ -96,12 +104,14 @@ class RoutesDocument(_Document):
     next_ordinal: Ordinal = 1
     features: FeatureTable | None = None
     retired_features: tuple[FeatureTable, ...] = ()
+    retired_deltas: tuple[tuple[VersionName, Generation], ...] = ()
     experiment: Experiment | None = None
     shadow: VersionName | None = None
     cascade: tuple[VersionName, ...] = ()
     token: NonNegativeInt = 0
     interval: str | None = None
     previous: Previous | None = None
+    fallback: Fallback | None = None
     changed_at_ms: NonNegativeInt = 0
 
     @model_validator(mode="after")
@@ -121,6 +131,18 @@ class RoutesDocument(_Document):
     def order(self) -> tuple[int, int]:
         return self.epoch, self.revision
 
+    @property
+    def feature_tables(self) -> dict[str, FeatureTable]:
+        """Those that something refers to, by id."""
+        found = [one.features for one in (self, self.previous, self.fallback) if one is not None]
+        return {table.id: table for table in found if table is not None}
+
+    @property
+    def generations(self) -> list[tuple[str, Generation]]:
+        """(version, generation) of all that the document holds, deltas among them."""
+        bases = [(name, one) for name, version in self.versions.items() for one in version.generations]
+        return bases + [(name, delta) for name, one in bases for delta in one.deltas]
+
     def live_generation(self, version: str) -> Generation | None:
         """The newest generation of a version, or None where nothing is precomputed for it."""
         found = self.versions.get(version)
@@ -137,167 +159,6 @@ class Activation(_Document):
     generation: Generation
     features: FeatureTable | None
     token: PositiveInt
-
-
-def first_document(offer: Activation, now_ms: int) -> RoutesDocument:
-    """The document of a Redis that has none: a new epoch that begins at `now_ms` of Redis's clock."""
-    version = Version(
-        ordinal=1, bundle_url=offer.bundle_url, bundle_digest=offer.bundle_digest, generations=(offer.generation,)
-    )
-    return RoutesDocument(
-        model=offer.model,
-        epoch=now_ms,
-        revision=1,
-        stable=offer.version,
-        versions={offer.version: version},
-        next_ordinal=_after(max(1, offer.generation.ordinal)),
-        features=offer.features,
-        token=offer.token,
-        interval=interval_of(offer.generation.id),
-        changed_at_ms=now_ms,
-    )
-
-
-def activate(document: RoutesDocument, offer: Activation, now_ms: int) -> RoutesDocument:
-    """Makes the offered generation the newest of its version, and that version stable.
-
-    Activating what is already live gives the same state under a new revision.
-
-    Raises:
-        RefusedTransition: an older run token, an older interval, or the version's name with another bundle.
-    """
-    interval = interval_of(offer.generation.id)
-    if offer.token < document.token:
-        raise RefusedTransition(
-            f"run token {offer.token} is older than {document.token}: a newer run has activated"
-        )
-    if document.interval is not None and interval < document.interval:
-        raise RefusedTransition(f"interval {interval} is older than {document.interval}, which is live")
-    known = document.versions.get(offer.version)
-    if known is not None and known.bundle_digest != offer.bundle_digest:
-        raise RefusedTransition(
-            f"version {offer.version} is routed with bundle {known.bundle_digest[:12]},"
-            f" not {offer.bundle_digest[:12]}: a version is immutable, give the new bundle a new name"
-        )
-    others = tuple(g for g in (known.generations if known else ()) if g.id != offer.generation.id)
-    version = Version(
-        ordinal=known.ordinal if known else document.next_ordinal,
-        bundle_url=offer.bundle_url,
-        bundle_digest=offer.bundle_digest,
-        generations=(offer.generation, *others),
-    )
-    live = document.live_generation(document.stable)
-    is_repeat = document.stable == offer.version and live is not None and live.id == offer.generation.id
-    return document.model_copy(
-        update={
-            "revision": document.revision + 1,
-            "stable": offer.version,
-            "versions": {**document.versions, offer.version: version},
-            "next_ordinal": document.next_ordinal
-            if is_repeat
-            else _after(max(document.next_ordinal, offer.generation.ordinal)),
-            "features": offer.features or document.features,
-            "token": offer.token,
-            "interval": interval,
-            "retired_features": document.retired_features
-            if is_repeat
-            else _retired_features(document, offer.features),
-            "previous": document.previous if is_repeat else _as_previous(document),
-            "changed_at_ms": now_ms,
-        }
-    )
-
-
-def rollback(document: RoutesDocument, now_ms: int) -> RoutesDocument:
-    """Back to what was live before the last activation; a second rollback goes forward again.
-
-    Raises:
-        RefusedTransition: there is no previous state, or it has been retired.
-    """
-    previous = document.previous
-    if previous is None:
-        raise RefusedTransition("nothing was live before the present state")
-    version = document.versions.get(previous.stable)
-    if version is None:
-        raise RefusedTransition(f"version {previous.stable} has been retired")
-    chosen = [g for g in version.generations if g.id == previous.generation]
-    if previous.generation is not None and not chosen:
-        raise RefusedTransition(f"generation {previous.generation} has been retired")
-    rest = [g for g in version.generations if g.id != previous.generation]
-    return document.model_copy(
-        update={
-            "revision": document.revision + 1,
-            "stable": previous.stable,
-            "versions": {
-                **document.versions,
-                previous.stable: version.model_copy(update={"generations": (*chosen, *rest)}),
-            },
-            "features": previous.features or document.features,
-            "previous": _as_previous(document),
-            "changed_at_ms": now_ms,
-        }
-    )
-
-
-class Retired(_Document):
-    """What nobody is routed to any more: (version, generation) pairs, and feature tables."""
-
-    generations: tuple[tuple[str, Generation], ...] = ()
-    features: tuple[FeatureTable, ...] = ()
-    versions: tuple[str, ...] = ()
-
-
-def retire(
-    document: RoutesDocument, keep_generations: int, keep_versions: int, now_ms: int
-) -> tuple[RoutesDocument, Retired]:
-    """Takes generations and versions beyond the given numbers out of the document.
-
-    What is live, previous or named by an experiment, shadow or cascade always stays.
-    """
-    pinned = document.routed_versions | ({document.previous.stable} if document.previous else set())
-    by_age = sorted(document.versions, key=lambda name: _newest(document.versions[name]), reverse=True)
-    kept = [name for place, name in enumerate(by_age) if name in pinned or place < keep_versions]
-    gone: list[tuple[str, Generation]] = []
-    versions: dict[str, Version] = {}
-    previous_id = document.previous.generation if document.previous else None
-    for name in document.versions:
-        found = document.versions[name]
-        stay = tuple(
-            g
-            for place, g in enumerate(found.generations)
-            if name in kept and (place < keep_generations or g.id == previous_id)
-        )
-        gone += [(name, g) for g in found.generations if g not in stay]
-        if name in kept:
-            versions[name] = found.model_copy(update={"generations": stay})
-    dropped = tuple(name for name in document.versions if name not in versions)
-    retired = Retired(generations=tuple(gone), features=document.retired_features, versions=dropped)
-    if retired == Retired():
-        return document, retired
-    update = {"revision": document.revision + 1, "versions": versions, "retired_features": ()}
-    return document.model_copy(update={**update, "changed_at_ms": now_ms}), retired
-
-
-def _as_previous(document: RoutesDocument) -> Previous:
-    live = document.live_generation(document.stable)
-    return Previous(stable=document.stable, generation=live.id if live else None, features=document.features)
-
-
-def _retired_features(document: RoutesDocument, offered: FeatureTable | None) -> tuple[FeatureTable, ...]:
-    """The loaded tables that nothing refers to once the document's live table becomes the previous one."""
-    fallen = document.previous.features if document.previous else None
-    kept = {table.id for table in (document.features, offered) if table}
-    tables = (*document.retired_features, *((fallen,) if fallen else ()))
-    return tuple(table for table in tables if table.id not in kept)
-
-
-def _newest(version: Version) -> int:
-    return max((generation.computed_at_ms for generation in version.generations), default=0)
-
-
-def _after(ordinal: int) -> int:
-    """The next ordinal; they wrap long before two generations that are kept could share one."""
-    return ordinal % MAX_ORDINAL + 1
 
 
 # KEYS: routes, run, history (one slot). ARGV: expected epoch and revision ("0", "0" for none), the new document,

@@ -17,7 +17,7 @@ from schemas.names import RUNS, is_name, parse_generation, runs_path
 
 # The steps whose reports say something of a release, in the order they run in.
 REPORTED = ("score", "publish", "verify", "gate", "activate", "deleted")
-REFUSABLE = ("features", "select", "score", "publish", "verify", "gate", "activate")
+REFUSABLE = ("features", "select", "score", "load", "publish", "verify", "gate", "activate")
 MAX_RUNS = 30
 
 

@@ -114,7 +114,8 @@ def _load(spark: SparkSession, run: Run, settings: BatchSettings, features: Sequ
         f"{loaded} loaded, {in_snapshot} in the snapshot, of {rows}"
     )
     remove(run.place("packed-features"))
-    return {"rows": rows, "loaded": loaded, "unpackable": dict(bad), "filled_buckets": filled}
+    report = {"rows": rows, "loaded": loaded, "unpackable": dict(bad), "filled_buckets": filled}
+    return {**report, "needed_bytes": needed}
 
 
 def _look_at_packed(run: Run, buckets: int) -> tuple[Counter[str], int, int]:

@@ -1,15 +1,18 @@
 """The online feature table: packed records into Redis bucket by bucket, and the snapshot file beside it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from batch_scoring.bucket_writer import Field, write_buckets
+from batch_scoring.bucket_bytes import COLUMNS, slices, wire_buckets
+from batch_scoring.bucket_writer import replace_buckets
 from batch_scoring.files import dataset, file_system
 from batch_scoring.settings import BatchSettings
+from batch_scoring.store import connect
 from schemas.arrow import SNAPSHOT
 from schemas.feature_table import pack_record, snapshot_key
 from schemas.keys import bucket_of, feature_prefix, field_of
@@ -60,18 +63,18 @@ def load_into_redis(table: DataFrame, model: str, generation: str, buckets: int,
     """Replaces each bucket with its rows, by one task a bucket, so that again is harmless; returns the rows."""
     prefix = feature_prefix(model, generation)
 
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"fields": [write_buckets(_fields(batches), prefix, settings)]}, _WRITTEN)
-
     tasks = min(buckets, max(2, table.sparkSession.sparkContext.defaultParallelism))
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = (pa.Table.from_batches([batch]).rename_columns(COLUMNS) for batch in batches)
+        found = chain.from_iterable(wire_buckets(rows) for rows in slices(tables))
+        with connect(settings) as redis:
+            written = replace_buckets(redis, found, prefix, settings, tasks)
+        yield pa.RecordBatch.from_pydict({"fields": [written]}, _WRITTEN)
+
     by_bucket = table.select("bucket", "field", "record").repartition(tasks, "bucket")
     done = by_bucket.sortWithinPartitions("bucket", "field").mapInArrow(write, "fields bigint").toArrow()
     return int(pc.sum(done["fields"]).as_py() or 0)
-
-
-def _fields(batches: Iterable[pa.RecordBatch]) -> Iterator[Field]:
-    for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in ("bucket", "field", "record")), strict=True)
 
 
 def write_snapshot(packed_url: str, snapshot_url: str) -> int:

@@ -1,17 +1,26 @@
 """Makes a verified generation live, by one compare-and-set; rollback is another."""
 
+from batch_scoring.fail_points import reach
 from batch_scoring.publishing.document import change_document, live_generation
 from batch_scoring.publishing.generation import need_loaded, need_verified
-from batch_scoring.runs import LOG, Refused, Run
+from batch_scoring.publishing.last_live import remember
+from batch_scoring.runs import LOG, Refused, Role, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, now_ms
-from schemas import routes
+from schemas import transitions
 from schemas.codec import CODEC_VERSION
 from schemas.history import LiveSet
 from schemas.releases import live_set
 from schemas.routes import Activation, FeatureTable, Generation, RoutesDocument
+from schemas.transitions import RefusedTransition
 
 STEP = "activate"
+_WORDS = {
+    Role.STABLE: "activate {}",
+    Role.NEW: "release {}",
+    Role.PREVIOUS: "keep {} for a rollback",
+    Role.DELTA: "patch with {}",
+}
 
 
 def activate(
@@ -24,23 +33,59 @@ def activate(
     """
     run.need_report("gate")
     offer = offer_of(run, token)
+    reach("activate.begun", settings.fail_point)
     with connect(settings) as redis:
         now = now_ms(redis)
 
         def transition(document: RoutesDocument | None) -> RoutesDocument:
-            if document is None:
-                after = routes.first_document(offer, now)
-            elif document.stable == run.version and live_generation(document) == run.generation:
-                after = document
-            else:
-                after = routes.activate(document, offer, now)
+            after = offered(document, run, offer, now)
             need_verified(redis, run)
+            reach("activate.checked", settings.fail_point)
             return after
 
-        words = f"activate {run.generation}: {why}" if why else f"activate {run.generation}"
-        document = change_document(redis, run.model, words, transition, token, by)
-    LOG.info("%s %s: live as revision %d.%d", run.model, run.generation, *document.order)
+        words = _WORDS[run.role].format(run.generation)
+        words = f"{words}: {why}" if why else words
+        # A delta is fenced by the generation that it patches, and takes no token from a night that is under way.
+        document = change_document(
+            redis, run.model, words, transition, None if run.role is Role.DELTA else token, by
+        )
+    reach("activate.changed", settings.fail_point)
+    remember(settings, document)
+    LOG.info("%s %s: %s, revision %d.%d", run.model, run.generation, words, *document.order)
     return {"epoch": document.epoch, "revision": document.revision, "stable": document.stable}
+
+
+def offered(document: RoutesDocument | None, run: Run, offer: Activation, now_ms: int) -> RoutesDocument:
+    """The document with what the run offers, by its role; the very same where it holds it already.
+
+    Raises:
+        RefusedTransition: as the transitions of `schemas.transitions`, or a refresh of a version that is no longer
+            in service.
+    """
+    if document is None:
+        if run.role in (Role.PREVIOUS, Role.DELTA):
+            raise RefusedTransition(f"{run.model} has no routes document, which a {run.role} run adds to")
+        return transitions.first_document(offer, now_ms)
+    live = document.live_generation(run.version)
+    if run.role is Role.DELTA:
+        assert run.base is not None, "begin gives a delta its base"
+        if live is not None and any(delta.id == run.generation for delta in live.deltas):
+            return document
+        return transitions.patch(document, offer, run.base, now_ms)
+    if (
+        live is not None
+        and live.id == run.generation
+        and (run.role is Role.PREVIOUS or document.stable == run.version)
+    ):
+        return document
+    if run.role is Role.PREVIOUS:
+        return transitions.renew(document, offer, now_ms)
+    if run.role is Role.STABLE and document.stable != run.version:
+        raise RefusedTransition(
+            f"version {document.stable} is in service, and this run refreshes version {run.version}: a night does"
+            " not change the version, `rollback --to` or a release does"
+        )
+    return transitions.activate(document, offer, now_ms)
 
 
 def offer_of(run: Run, token: int) -> Activation:
@@ -77,13 +122,19 @@ def offer_of(run: Run, token: int) -> Activation:
 
 
 def rollback(
-    settings: BatchSettings, model: str, why: str, by: str | None = None, leaving: LiveSet | None = None
+    settings: BatchSettings,
+    model: str,
+    why: str,
+    by: str | None = None,
+    leaving: LiveSet | None = None,
+    to: str | None = None,
 ) -> RoutesDocument:
-    """Goes back to what was live before.
+    """Goes back to what was live before, or to the newest generation of another version.
 
     Args:
         leaving: version and generation that must be live (default: those that are at the first look), so that a
             rollback that two people ask for, or a retry after a lost reply, never goes forward again.
+        to: the version; default: whatever was live before.
 
     Raises:
         Refused: there is nothing to go back to, it has gone, or something else is live than `leaving`.
@@ -102,10 +153,16 @@ def rollback(
                     f"generation {live[1]} of version {live[0]} is live, not {leaving[1]} of {leaving[0]}:"
                     " it has been changed already; look again before you roll back"
                 )
-            after = routes.rollback(document, now)
+            after = back(document, to, now)
             need_loaded(redis, after)
             return after
 
         document = change_document(redis, model, f"rollback: {why}", transition, by=by)
+    remember(settings, document)
     LOG.info("%s: back to version %s, generation %s", model, document.stable, live_generation(document))
     return document
+
+
+def back(document: RoutesDocument, to: str | None, now_ms: int) -> RoutesDocument:
+    """Raises RefusedTransition as `schemas.transitions.rollback` and `switch`."""
+    return transitions.switch(document, to, now_ms) if to else transitions.rollback(document, now_ms)

@@ -8,7 +8,8 @@ from redis import Redis
 
 from batch_scoring.runs import Refused, this_user, utc_now
 from schemas.keys import history_key, routes_channel, routes_key, run_key
-from schemas.routes import COMPARE_AND_SET_LUA, MAX_HISTORY, RefusedTransition, RoutesDocument
+from schemas.routes import COMPARE_AND_SET_LUA, MAX_HISTORY, RoutesDocument
+from schemas.transitions import RefusedTransition
 
 _MAX_TRIES = 20
 Transition = Callable[[RoutesDocument | None], RoutesDocument]

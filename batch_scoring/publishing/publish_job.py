@@ -1,83 +1,136 @@
-"""Publishes a night's scores: whole buckets into Redis, under a generation that nobody is routed to yet."""
+"""Publishes a night's scores: whole buckets into Redis, under a generation that nobody is routed to yet.
 
-from collections.abc import Iterable, Iterator, Sequence
+A task of Spark for each score file, which its worker reads itself. What a run that was killed or refused half-way
+has written stays, and the next call goes on with the files that are left.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
+from redis import Redis
+from redis.exceptions import RedisError
 
-from batch_scoring.bucket_writer import Field, write_buckets
-from batch_scoring.files import dataset, spark_url
+from batch_scoring.bucket_bytes import fields_of
+from batch_scoring.fail_points import reach
+from batch_scoring.faults import NotTaken, from_error
 from batch_scoring.job import run_step, step_parser
-from batch_scoring.publishing.generation import clear_others, is_published, write_manifest
-from batch_scoring.publishing.memory import check_memory
-from batch_scoring.publishing.retire import sweep
+from batch_scoring.publishing import checkpoints
+from batch_scoring.publishing.document import read_document
+from batch_scoring.publishing.generation import (
+    begin_attempt,
+    held_buckets,
+    is_published,
+    most_buckets,
+    need_attempt,
+    write_manifest,
+)
+from batch_scoring.publishing.memory import check_memory, next_night_rows
+from batch_scoring.publishing.retire import DELETED, sweep
+from batch_scoring.publishing.sink import Outcome, Sink, rows_of
 from batch_scoring.publishing.sizes import fields_bytes
 from batch_scoring.runs import Run, stage
+from batch_scoring.score_files import DamagedScores, Part, bucket_ranges, parts_of, read_part
 from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
-from batch_scoring.store import connect
-from schemas.keys import ESCAPED_FIELD_BYTES, MAX_PLAIN_FIELD_BYTES, bucket_prefix, field_of
+from batch_scoring.store import Pace, connect, life, unlink
+from schemas.keys import MEAN_BUCKET_FIELDS, bucket_key
 
 STEP = "publish"
-_WRITTEN = pa.schema([pa.field("fields", pa.int64())])
+RunTasks = Callable[[Run, Sink, Sequence[int]], list[Outcome]]
 
 
-def publish(run: Run, settings: BatchSettings) -> dict[str, object]:
+def spark_tasks(run: Run, sink: Sink, places: Sequence[int]) -> list[Outcome]:
+    """Writes the parts at these places, a task each."""
+    with spark_session(f"hotset-publish-{run.generation}") as spark:
+        context = spark.sparkContext
+        shared = replace(sink, tasks=min(len(places), context.defaultParallelism))
+        return context.parallelize(places, len(places)).map(shared.write_in_worker).collect()
+
+
+def publish(run: Run, settings: BatchSettings, run_tasks: RunTasks = spark_tasks) -> dict[str, object]:
     """Writes every bucket; only then does the generation's manifest say that it is published.
 
+    Args:
+        run_tasks: writes parts.
+
     Raises:
-        Refused: memory does not suffice, or Redis could evict the generation.
+        Refused: memory does not suffice, Redis could evict the generation, or score files are damaged, which then
+            count as not scored.
+        NotTaken: Redis ran out of memory or disk, restarted, or was lost: the next call goes on.
     """
-    rows, buckets = run.count("score", "rows"), run.count("score", "buckets")
-    with connect(settings) as redis:
-        # What earlier nights took out of service has been idle since: room for this one.
-        sweep(redis, run, settings)
-        needed, filled = _look_at_scores(dataset(run.place("scores")))
-        memory = check_memory(redis, needed, "the generation", settings)
-        clear_others(redis, run, filled)
-        write_manifest(redis, run, "publishing")
+    scored = run.report("score")
+    try:
+        with connect(settings) as redis:
+            try:
+                return _publish(redis, run, settings, run_tasks)
+            except RedisError as error:
+                raise from_error(error, redis) from error
+    except DamagedScores:
+        # Unless it was scored again meanwhile: then this is a job that woke late, and others go by the new scores.
+        if run.report("score") == scored:
+            checkpoints.forget_all(run)
+            run.forget("score")
+        raise
+
+
+def _publish(redis: Redis, run: Run, settings: BatchSettings, run_tasks: RunTasks) -> dict[str, object]:
+    rows, buckets, parts = run.count("score", "rows"), run.count("score", "buckets"), parts_of(run)
+    ranges = bucket_ranges(run, parts, buckets)
+    # What earlier nights took out of service has been idle since: room for this one.
+    sweep(redis, run, settings)
+    memory = _need_room(redis, run, parts, rows, settings)
+    began = life(redis)
+    beyond = range(buckets if parts else 0, most_buckets(redis, run))
+    extra = (bucket_key(run.model, run.version, run.generation, one) for one in beyond)
+    unlink(redis, extra, Pace.of(settings, weight=MEAN_BUCKET_FIELDS))
+    run.forget(DELETED)
+    attempt = begin_attempt(redis, run)
+    reach("publish.begun", settings.fail_point)
+    left = checkpoints.left(run, parts, attempt, began)
     with stage(run, "publishing") as facts:
-        written = _write(run, settings, buckets) if rows else 0
-        facts |= {"entities": written, "buckets": buckets}
-    assert written == rows, f"{written} of {rows} entities were written"
-    with connect(settings) as redis:
-        write_manifest(redis, run, "published")
-    return {"rows": rows, "buckets": buckets, "checksum": run.need_report("score")["checksum"], **memory}
+        sink = Sink(run, settings, attempt, parts, ranges)
+        try:
+            written = rows_of(run_tasks(run, sink, left)) if left else 0
+        finally:
+            # A later run may have swept meanwhile: what was written since is yet to be deleted.
+            run.forget(DELETED)
+        there = sum(part.rows for place, part in enumerate(parts) if place not in set(left))
+        facts |= {"entities": written, "there before": there, "buckets": buckets, "tasks": len(left)}
+    assert written + there == rows, f"{written} and {there} of {rows} entities were written"
+    if life(redis) != began:
+        raise NotTaken("Redis restarted or failed over while it was written to: run publish again")
+    need_attempt(redis, run, attempt)
+    reach("publish.written", settings.fail_point)
+    write_manifest(redis, run, "published")
+    checksum = run.need_report("score")["checksum"]
+    return {"rows": rows, "buckets": buckets, "checksum": checksum, "tasks": len(left), **memory}
 
 
-def _write(run: Run, settings: BatchSettings, buckets: int) -> int:
-    prefix = bucket_prefix(run.model, run.version, run.generation)
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"fields": [write_buckets(_fields(batches), prefix, settings)]}, _WRITTEN)
-
-    with spark_session(f"hotset-publish-{run.generation}") as spark:
-        scores = spark.read.parquet(spark_url(run.place("scores"))).select("bucket", "entity", "packed")
-        tasks = min(buckets, max(2, spark.sparkContext.defaultParallelism))
-        # Sorted, so that a bucket is written by one task in one go.
-        by_bucket = scores.repartition(tasks, "bucket").sortWithinPartitions("bucket", "entity")
-        done = by_bucket.mapInArrow(write, "fields bigint").toArrow()
-    return int(pc.sum(done["fields"]).as_py() or 0)
+def _need_room(
+    redis: Redis, run: Run, parts: Sequence[Part], rows: int, settings: BatchSettings
+) -> dict[str, object]:
+    """The numbers. Raises Refused where what is yet to be written, and what must fit beside it, does not fit."""
+    needed = _needed_bytes(run, parts, rows)
+    filled = run.count("score", "filled_buckets")
+    # An earlier attempt's buckets are replaced: they are in the memory that is used.
+    missing = 1 - min(held_buckets(redis, run), filled) / filled if filled else 0.0
+    then = next_night_rows(run, rows, read_document(redis, run.model)) / rows if rows else 0.0
+    found = check_memory(redis, int(needed * missing), "the generation", settings, int(needed * then))
+    return {**found, "needed_bytes": needed}
 
 
-def _fields(batches: Iterable[pa.RecordBatch]) -> Iterator[Field]:
-    for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in ("bucket", "entity", "packed"))
-        for bucket, entity, packed in zip(*columns, strict=True):
-            yield bucket, field_of(entity.encode()), packed
-
-
-def _look_at_scores(scores: ds.Dataset) -> tuple[int, set[int]]:
-    """About how many bytes they take in Redis, and the buckets that have rows."""
-    total, filled = 0, set[int]()
-    for batch in scores.to_batches(columns=["bucket", "entity", "packed"]):
-        filled.update(batch["bucket"].to_pylist())
-        entities, values = (pc.binary_length(batch[name]).to_numpy() for name in ("entity", "packed"))
-        fields = np.where(entities > MAX_PLAIN_FIELD_BYTES, ESCAPED_FIELD_BYTES, entities)
-        total += fields_bytes(fields, values)
-    return total, filled
+def _needed_bytes(run: Run, parts: Sequence[Part], rows: int) -> int:
+    """About how many bytes the generation takes, by one part: buckets go by a digest of the entity, so that each
+    part is a random sample of all.
+    """
+    if not parts:
+        return 0
+    table = read_part(run, parts[0])
+    fields = fields_of(table["entity"].combine_chunks())
+    lengths = [pc.binary_length(one).to_numpy(zero_copy_only=False) for one in (fields, table["packed"])]
+    return int(fields_bytes(*(np.asarray(one) for one in lengths)) * rows / table.num_rows)
 
 
 def still_holds(run: Run, settings: BatchSettings) -> bool:

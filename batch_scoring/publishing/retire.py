@@ -11,15 +11,17 @@ from typing import NamedTuple
 from pydantic import BaseModel
 from redis import Redis
 
+from batch_scoring.fail_points import reach
 from batch_scoring.files import file_system, read_json, write_json
 from batch_scoring.publishing.document import change_document, read_document
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
-from batch_scoring.store import connect, now_ms, unlink
-from schemas import routes
-from schemas.keys import bucket_key, feature_key, generation_manifest_key
+from batch_scoring.store import Pace, connect, now_ms, unlink
+from schemas import transitions
+from schemas.keys import MEAN_BUCKET_FIELDS, bucket_key, feature_key, generation_manifest_key
 from schemas.names import runs_path
-from schemas.routes import Retired, RoutesDocument
+from schemas.routes import RoutesDocument
+from schemas.transitions import Retired
 
 STEP = "retire"
 DELETED = "deleted"
@@ -44,7 +46,9 @@ def retire(run: Run, settings: BatchSettings, by: str | None = None) -> dict[str
     with connect(settings) as redis:
         if read_document(redis, run.model) is None:
             raise Refused(f"{run.model} has no routes document: activate first")
+        reach("retire.begun", settings.fail_point)
         retired = _take_out(redis, run, settings, by)
+        reach("retire.out", settings.fail_point)
         deleted = sweep(redis, run, settings)
     return {
         "generations": [generation.id for _, generation in retired.generations],
@@ -67,12 +71,12 @@ def sweep(redis: Redis, run: Run, settings: BatchSettings) -> list[str]:
     deleted = []
     for one in waiting.keys() - young:
         if (one.version, one.id) not in routed and one.id != run.generation:
-            deleted.append(_delete(redis, run.model, one))
+            deleted.append(_delete(redis, run.model, one, settings))
     for old, loaded in _leftovers(run, settings):
         names = {(one.version, one.id) for one in loaded}
         if names & (routed | {(one.version, one.id) for one in young}):
             continue
-        deleted += [_delete(redis, run.model, one) for one in loaded]
+        deleted += [_delete(redis, run.model, one, settings) for one in loaded]
         old.finish(DELETED, {"by": run.generation})
     if waiting:
         kept = [(one, at_ms) for one, at_ms in waiting.items() if one in young]
@@ -87,7 +91,7 @@ def _take_out(redis: Redis, run: Run, settings: BatchSettings, by: str | None) -
         if document is None:
             raise Refused(f"{run.model} has no routes document")
         now = now_ms(redis)
-        after, retired = routes.retire(document, settings.keep_generations, settings.keep_versions, now)
+        after, retired = transitions.retire(document, settings.keep_generations, settings.keep_versions, now)
         found.append(retired)
         # Remembered first: killed in between, what is still routed is skipped by the sweep.
         gone = [Loaded(version, one.id, one.buckets) for version, one in retired.generations]
@@ -103,11 +107,9 @@ def _take_out(redis: Redis, run: Run, settings: BatchSettings, by: str | None) -
 
 def _routed(document: RoutesDocument) -> set[tuple[str | None, str]]:
     """What the document names, previous state included."""
-    tables = [document.features, document.previous.features if document.previous else None]
-    named: set[tuple[str | None, str]] = {(None, table.id) for table in tables if table}
+    named: set[tuple[str | None, str]] = {(None, table) for table in document.feature_tables}
     named |= {(None, table.id) for table in document.retired_features}
-    for version, found in document.versions.items():
-        named |= {(version, generation.id) for generation in found.generations}
+    named |= {(version, one.id) for version, one in (*document.generations, *document.retired_deltas)}
     return named
 
 
@@ -131,7 +133,7 @@ def _leftovers(run: Run, settings: BatchSettings) -> Iterator[tuple[Run, list[Lo
         yield old, loaded
 
 
-def _delete(redis: Redis, model: str, one: Loaded) -> str:
+def _delete(redis: Redis, model: str, one: Loaded, settings: BatchSettings) -> str:
     if one.version is None:
         keys = [feature_key(model, one.id, bucket) for bucket in range(one.buckets)]
     else:
@@ -139,7 +141,9 @@ def _delete(redis: Redis, model: str, one: Loaded) -> str:
         # First, so that a generation that is going is never taken for whole.
         keys.insert(0, generation_manifest_key(model, one.version, one.id))
     what = "feature table" if one.version is None else f"version {one.version}"
-    LOG.info("%s %s: deleted %d keys of its %s", model, one.id, unlink(redis, keys), what)
+    gone = unlink(redis, keys, Pace.of(settings, weight=MEAN_BUCKET_FIELDS))
+    LOG.info("%s %s: deleted %d keys of its %s", model, one.id, gone, what)
+    reach("retire.half", settings.fail_point)
     return one.id
 
 

@@ -32,7 +32,7 @@ _COMMANDS = {
     "list": "every generation with its gates, sizes, and who activated it",
     "show": "one model in full: what is active since when and by whom, what its gates said, the last changes",
     "activate": "make a verified generation live",
-    "rollback": "go back to what was live before; a second rollback goes forward again",
+    "rollback": "go back to what was live before, or to a version; a second rollback goes forward again",
     "retire": "take out what is beyond BATCH_KEEP_GENERATIONS and BATCH_KEEP_VERSIONS, and delete what is out",
 }
 
@@ -71,7 +71,10 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("--generation", required=True, help="such as 20261128T0200Z-1")
         if name == "rollback":
             one.add_argument(
-                "--from", dest="leaving", help="only if this generation is live: such a call may be repeated"
+                "--from", dest="leaving", help="only while this generation is live: such a call may be repeated"
+            )
+            one.add_argument(
+                "--to", metavar="VERSION", help="its newest generation (default: what was live before)"
             )
     return parser
 
@@ -132,7 +135,8 @@ def _plan(given: argparse.Namespace, settings: BatchSettings, redis: Redis) -> p
     if given.command == "activate":
         return plans.plan_activate(redis, settings, given.model, given.generation, given.why, given.by)
     if given.command == "rollback":
-        return plans.plan_rollback(redis, settings, given.model, given.why, given.by, given.leaving)
+        asked = plans.Back(given.why, given.by, given.leaving, given.to)
+        return plans.plan_rollback(redis, settings, given.model, asked)
     return plans.plan_retire(redis, settings, given.model, given.by)
 
 

@@ -14,7 +14,7 @@ from batch_scoring.store import now_ms
 from schemas.history import Change, read_history
 from schemas.keys import generation_manifest_key, history_key
 from schemas.names import check_name
-from schemas.releases import Release, active_since, live_set, releases, rollback_set
+from schemas.releases import Release, active_since, fallback_set, live_set, releases, rollback_set
 from schemas.routes import MAX_HISTORY, RoutesDocument
 from schemas.run_folders import models_with_runs, read_runs
 
@@ -42,9 +42,7 @@ def look(redis: Redis, settings: BatchSettings, model: str) -> ModelReleases:
     document = read_document(redis, check_model(model))
     lines = cast(list[bytes], redis.lrange(history_key(model), 0, MAX_HISTORY - 1))  # the client decodes nothing
     changes = read_history(lines)
-    named = (
-        {one.id for version in document.versions.values() for one in version.generations} if document else set()
-    )
+    named = {one.id for _, one in document.generations} if document else set()
     folders = read_runs(settings.data_url, model, named)
     if document is None and not folders.runs:
         raise Refused(f"nothing is known of {model}: {_known_models(settings)}")
@@ -65,11 +63,13 @@ def as_json(found: ModelReleases, history: int) -> dict[str, object]:
     """The document of `--json`. Times are ISO 8601, or milliseconds since 1970 by Redis's clock."""
     document, since = found.document, found.since
     back = rollback_set(document) if document else None
+    kept = fallback_set(document) if document else None
     return {
         "model": found.model,
         "active": _pair(live_set(document)) if document else None,
         "active_since": _change(since),
         "rollback_to": _pair(back) if back else None,
+        "fallback": _pair(kept) if kept else None,
         "revision": list(document.order) if document else None,
         "features": document.features.model_dump(mode="json") if document and document.features else None,
         "releases": [_release(one, found) for one in found.releases],

@@ -14,16 +14,17 @@ from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.gate import replicas_with
 from batch_scoring.publishing.generation import need_loaded, need_verified
 from batch_scoring.releases.look import check_model
-from batch_scoring.runs import Refused, Run
+from batch_scoring.runs import Refused, Role, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import now_ms
-from schemas import routes
+from schemas import transitions
 from schemas.history import LiveSet
 from schemas.keys import run_key
 from schemas.names import parse_generation, run_path
 from schemas.releases import live_set
-from schemas.routes import RefusedTransition, RoutesDocument
+from schemas.routes import RoutesDocument
 from schemas.run_folders import refusal_file
+from schemas.transitions import RefusedTransition
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,26 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
 
 
-def plan_rollback(
-    redis: Redis, settings: BatchSettings, model: str, why: str, by: str | None, leaving: str | None
-) -> Plan:
-    """Raises Refused as the rollback itself would, and where `leaving` is given and not live."""
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What a rollback is asked for: why and by whom, `leaving` which generation, `to` which version."""
+
+    why: str
+    by: str | None = None
+    leaving: str | None = None
+    to: str | None = None
+
+
+def plan_rollback(redis: Redis, settings: BatchSettings, model: str, asked: Back) -> Plan:
+    """Nothing to do where `leaving` is not live. Raises Refused as the rollback itself would."""
     document = _document(redis, model)
     before = live_set(document)
-    if leaving is not None and before[1] != leaving:
-        raise Refused(f"{leaving} is not live, {named(before)} is: nothing to roll back from")
+    if asked.leaving is not None and before[1] != asked.leaving:
+        return Plan(model, before, before, f"{asked.leaving} is not live, {named(before)} is: nothing to do", None)
+    if asked.to == document.stable:
+        return Plan(model, before, before, f"version {asked.to} of {model} is live already", None)
     try:
-        after = routes.rollback(document, now_ms(redis))
+        after = activation.back(document, asked.to, now_ms(redis))
     except RefusedTransition as error:
         raise Refused(f"{error}; `show --model {model}` says what there is") from None
     need_loaded(redis, after)
@@ -56,7 +67,7 @@ def plan_rollback(
         before,
         live_set(after),
         f"roll {model} back from {named(before)} to {named(live_set(after))}",
-        lambda: activation.rollback(settings, model, why, by, before),
+        lambda: activation.rollback(settings, model, asked.why, asked.by, before, asked.to),
         _replica_warnings(redis, settings, document, after),
     )
 
@@ -72,25 +83,19 @@ def plan_activate(
     need_verified(redis, run)
     document = read_document(redis, model)
     before = live_set(document) if document else None
-    after = (run.version, generation)
-    if document and before == after:
-        return Plan(model, before, after, f"{named(after)} of {model} is live already", None)
     try:
-        offer = activation.offer_of(run, run.token)
-        changed = (
-            routes.activate(document, offer, now_ms(redis))
-            if document
-            else routes.first_document(offer, now_ms(redis))
-        )
+        changed = activation.offered(document, run, activation.offer_of(run, run.token), now_ms(redis))
     except RefusedTransition as error:
-        back = (
-            f"; `rollback --model {model}` goes back to what was live before"
-            if _is_loaded(document, after)
-            else ""
-        )
+        is_loaded = document is not None and (run.version, generation) in _loaded(document)
+        back = f"; `rollback --model {model}` goes back to what was live before" if is_loaded else ""
         raise Refused(f"{error}{back}") from None
+    after = live_set(changed)
+    if changed is document:
+        is_live = after == (run.version, generation)
+        where = "is live already" if is_live else "is in place already"
+        return Plan(model, before, after, f"{generation} of version {run.version} of {model} {where}", None)
     newest = int(redis.get(run_key(model)) or 0)
-    if newest != run.token:
+    if newest != run.token and run.role is not Role.DELTA:
         raise Refused(
             f"run token {run.token} of {generation} is no longer the newest, which is {newest}: a newer run has"
             " begun, which is to activate its own; to activate this one all the same, `begin` it again with its"
@@ -104,7 +109,7 @@ def plan_activate(
         model,
         before,
         after,
-        f"activate {named(after)} of {model} in place of {named(before) if before else 'nothing'}",
+        _activation_words(run, named(before) if before else "nothing"),
         act,
         _replica_warnings(redis, settings, document, changed),
     )
@@ -119,7 +124,7 @@ def plan_retire(redis: Redis, settings: BatchSettings, model: str, by: str | Non
     if live[1] is None:
         raise Refused(f"version {live[0]} of {model} is live without a generation: activate one first")
     run = run_of(settings, model, live[1])
-    _, gone = routes.retire(document, settings.keep_generations, settings.keep_versions, now_ms(redis))
+    _, gone = transitions.retire(document, settings.keep_generations, settings.keep_versions, now_ms(redis))
     taken = [f"{generation.id} of version {version}" for version, generation in gone.generations]
     taken += [f"feature table {table.id}" for table in gone.features]
     what = f"take out of service {', '.join(taken)}" if taken else "take nothing more out of service"
@@ -155,9 +160,17 @@ def _document(redis: Redis, model: str) -> RoutesDocument:
     return document
 
 
-def _is_loaded(document: RoutesDocument | None, wanted: LiveSet) -> bool:
-    versions = document.versions.items() if document else ()
-    return any((name, one.id) == wanted for name, version in versions for one in version.generations)
+def _activation_words(run: Run, before: str) -> str:
+    offered = f"{run.generation} of version {run.version} of {run.model}"
+    if run.role is Role.PREVIOUS:
+        return f"keep {offered} for a rollback; {before} stays live"
+    if run.role is Role.DELTA:
+        return f"patch {before} with {offered}"
+    return f"activate {offered} in place of {before}"
+
+
+def _loaded(document: RoutesDocument) -> set[tuple[str, str]]:
+    return {(version, one.id) for version, one in document.generations}
 
 
 def _replica_warnings(

@@ -9,7 +9,7 @@ from rich.text import Text
 from batch_scoring.releases.look import ModelReleases
 from batch_scoring.releases.plans import named
 from schemas.history import Change
-from schemas.releases import GATES, Release, State, live_set, rollback_set
+from schemas.releases import GATES, Release, State, fallback_set, live_set, rollback_set
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _RIGHT = ("rows", "about MB", "age")
@@ -50,6 +50,8 @@ def summary(found: ModelReleases) -> Text:
     else:
         lines.append("since when and by whom is no longer in the history")
     lines.append(f"a rollback goes to {named(back)}" if back else "nothing to roll back to")
+    if kept := fallback_set(document):
+        lines.append(f"kept ready is {named(kept)}: `rollback --to {kept[0]}`")
     return Text("\n".join(lines))
 
 

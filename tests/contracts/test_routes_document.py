@@ -5,18 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from schemas.routes import (
-    Activation,
-    Experiment,
-    FeatureTable,
-    Generation,
+from schemas.routes import Activation, Experiment, FeatureTable, Generation, RoutesDocument
+from schemas.transitions import (
     RefusedTransition,
     Retired,
-    RoutesDocument,
     activate,
     first_document,
+    patch,
+    renew,
     retire,
     rollback,
+    switch,
 )
 
 GOLDEN = Path(__file__).parent / "golden" / "routes.json"
@@ -134,6 +133,102 @@ def test_retire_never_takes_the_generation_a_rollback_needs() -> None:
         document = activate(document, offer(day, day), 5000 + day)
     slim, _ = retire(document, keep_generations=1, keep_versions=1, now_ms=9000)
     assert live(rollback(slim, 9001)) == "20261103T0200Z-1"
+
+
+def released() -> RoutesDocument:
+    """Version 1 of the 27th and 28th, then version 2 of the 29th."""
+    document = activate(first_document(offer(27, 1), 5000), offer(28, 2), 6000)
+    return activate(document, offer(29, 3, version="2"), 7000)
+
+
+def test_a_release_keeps_the_version_before_as_fallback_through_later_refreshes() -> None:
+    document = activate(released(), offer(30, 4, version="2"), 8000)
+    assert document.fallback
+    assert (document.fallback.version, document.fallback.since_ms) == ("1", 7000)
+    back = switch(document, "1", 9000)
+    assert (back.stable, live(back), back.features) == ("1", "20261128T0200Z-1", table(28))
+    assert back.fallback
+    assert back.fallback.version == "2"
+    assert switch(back, "2", 9001).features == table(30)
+
+
+def test_the_fallback_is_renewed_without_changing_what_is_live() -> None:
+    document = released()
+    renewed = renew(document, offer(30, 4, version="1"), 8000)
+    assert (renewed.stable, live(renewed), renewed.features) == ("2", live(document), document.features)
+    assert [g.id for g in renewed.versions["1"].generations][:2] == ["20261130T0200Z-1", "20261128T0200Z-1"]
+    for back in (switch(renewed, "1", 9000), rollback(renewed, 9000)):
+        assert (live(back), back.features) == ("20261130T0200Z-1", table(30))
+    # The table that the fallback had is no longer referred to.
+    assert table(28) in renewed.retired_features
+    assert renewed.interval == document.interval
+
+
+def test_what_is_no_fallback_or_older_is_not_renewed() -> None:
+    with pytest.raises(RefusedTransition, match="version 2 is no longer kept for a rollback, 1 is"):
+        renew(released(), offer(30, 4, version="2"), 8000)
+    with pytest.raises(RefusedTransition, match="none is"):
+        renew(first_document(offer(27, 1), 5000), offer(28, 2), 8000)
+    with pytest.raises(RefusedTransition, match="20261128T0200Z-1 of version 1 is newer"):
+        renew(released(), offer(26, 4), 8000)
+    with pytest.raises(RefusedTransition, match="token 2 is older than 3"):
+        renew(released(), offer(30, 2), 8000)
+
+
+def test_a_delta_patches_the_live_generation_in_place_of_an_earlier_one() -> None:
+    document = activate(first_document(offer(27, 1), 5000), offer(28, 2), 6000)
+    first = patch(document, offer(29, 2), "20261128T0200Z-1", 7000)
+    second = patch(first, offer(30, 2), "20261128T0200Z-1", 8000)
+    found = second.live_generation("1")
+    assert found
+    assert (found.id, [delta.id for delta in found.deltas]) == ("20261128T0200Z-1", ["20261130T0200Z-1"])
+    assert second.features == table(30)
+    assert second.previous == document.previous
+    slim, retired = retire(second, keep_generations=2, keep_versions=2, now_ms=9000)
+    assert [(version, g.id) for version, g in retired.generations] == [("1", "20261129T0200Z-1")]
+    assert {t.id for t in retired.features} == {"20261128T0200Z-1", "20261129T0200Z-1"}
+    assert slim.live_generation("1") == found
+
+
+def test_a_delta_without_rows_brings_its_features_only() -> None:
+    document = patch(first_document(offer(27, 1), 5000), offer(28, 1), "20261127T0200Z-1", 6000)
+    empty = offer(29, 1)
+    empty = empty.model_copy(update={"generation": empty.generation.model_copy(update={"rows": 0})})
+    patched = patch(document, empty, "20261127T0200Z-1", 7000)
+    found = patched.live_generation("1")
+    assert found
+    assert (found.deltas, patched.features) == ((), table(29))
+
+
+def test_a_delta_of_what_is_no_longer_live_or_newer_is_refused() -> None:
+    document = activate(first_document(offer(27, 1), 5000), offer(28, 2), 6000)
+    with pytest.raises(RefusedTransition, match="patches 20261127T0200Z-1 of version 1, which is not live"):
+        patch(document, offer(29, 2), "20261127T0200Z-1", 7000)
+    newer = patch(document, offer(30, 2), "20261128T0200Z-1", 7000)
+    with pytest.raises(RefusedTransition, match="interval 20261129T0200Z is older"):
+        patch(newer, offer(29, 2), "20261128T0200Z-1", 8000)
+
+
+def test_the_next_night_replaces_base_and_delta_and_retires_both() -> None:
+    document = patch(first_document(offer(27, 1), 5000), offer(28, 1), "20261127T0200Z-1", 6000)
+    document = activate(activate(document, offer(29, 2), 7000), offer(30, 3), 8000)
+    _, retired = retire(document, keep_generations=2, keep_versions=2, now_ms=9000)
+    assert [g.id for _, g in retired.generations] == ["20261127T0200Z-1", "20261128T0200Z-1"]
+
+
+def test_a_switch_needs_another_version_with_a_generation() -> None:
+    with pytest.raises(RefusedTransition, match="version 2 is live already"):
+        switch(released(), "2", 8000)
+    with pytest.raises(RefusedTransition, match="version 9 is not loaded; beside the live one there are: 1"):
+        switch(released(), "9", 8000)
+
+
+def test_retire_never_takes_the_fallback() -> None:
+    document = released()
+    for day in range(1, 4):
+        document = activate(document, offer(29, 3 + day, version="2"), 8000 + day)
+    slim, _ = retire(document, keep_generations=1, keep_versions=1, now_ms=9000)
+    assert live(switch(slim, "1", 9001)) == "20261128T0200Z-1"
 
 
 def test_routes_to_a_version_that_is_not_there_are_refused() -> None:

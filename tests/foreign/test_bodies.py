@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as stn
 from pydantic import ValidationError
 
 from online.api.live.foreign.naming import ForeignModel
-from online.api.live.foreign.tensors import HEADER_LENGTH, BadAnswer, answer_outputs, error_text, request_body
 from online.api.settings import ApiSettings
+from schemas.open_inference import HEADER_LENGTH, BadAnswer, answer_outputs, error_text, request_body
 from tests.support.api_process import ROOT
 
 ROWS = st.integers(1, 5)

@@ -30,6 +30,7 @@ async def test_a_replica_announces_itself_and_serves_on_without_redis(
             seconds, _ = client.time()
             assert abs(found["at_ms"] - 1000 * seconds) < 10_000
             assert found["address"] == node.wire_address
+            assert f"http://{found['http']}" == node.http_url
             assert found["versions"][0]["address"] == address
             assert found["versions"][0]["tau0_ms"] >= 0
             assert found["profile"]["versions"][0]["measured"][0]["rows"] == 1

@@ -1,17 +1,23 @@
 """Buckets in a real Valkey: how they are stored, and what a writer that is killed leaves."""
 
+from itertools import groupby
+from operator import itemgetter
+
+import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 from redis import Redis
 
+from batch_scoring.bucket_bytes import COLUMNS, digest_bytes, slices, wire_buckets
 from batch_scoring.bucket_writer import write_buckets
-from batch_scoring.checksum import add, field_digest
+from batch_scoring.checksum import add, bucket_digest, packed_digest
 from batch_scoring.publishing.document import change_document, read_document
 from batch_scoring.runs import Refused
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import held, unlink
 from schemas.keys import bucket_count, bucket_of, field_of, run_key
-from schemas.routes import Activation, Generation, RoutesDocument, first_document
+from schemas.routes import Activation, Generation, RoutesDocument
+from schemas.transitions import first_document
 
 PREFIX = "hs:m:g:1:20261128T0200Z-1:"
 
@@ -75,9 +81,30 @@ def test_keys_are_counted_and_deleted_by_name(redis_url: str) -> None:
 
 
 def test_a_checksum_tells_fields_values_and_their_border_apart_but_not_their_order() -> None:
-    one, two = field_digest(b"ab", b"c"), field_digest(b"x", b"y")
-    assert one != field_digest(b"a", b"bc")
+    one, two = bucket_digest(0, [b"ab"], [b"c"]), bucket_digest(1, [b"x", b"y"], [b"", b"z"])
+    assert one not in {bucket_digest(0, [b"a"], [b"bc"]), bucket_digest(1, [b"ab"], [b"c"])}
+    assert two != bucket_digest(1, [b"x", b"y"], [b"z", b""])
     assert add(one, two) == add(two, one)
+
+
+@pytest.mark.parametrize("size", [2, 300, 5500, 20_000])
+def test_buckets_are_the_same_however_their_rows_come(size: int) -> None:
+    ids = [f"F{i}" for i in range(6000)] + [f"{'é' * 40}{i}" for i in range(60)] + ["\x00odd"]
+    written = [(bucket, field, b"v" * (len(field) % 5)) for bucket, field, _ in rows(ids)]
+    columns = zip(*written, strict=True)
+    types = (pa.int32(), pa.binary(), pa.binary())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    whole = pa.Table.from_arrays(arrays, COLUMNS)
+    found = list(slices(whole.slice(begin, size) for begin in range(0, len(written), size)))
+    sent = b"".join(bytes(bucket.body) for one in found for bucket in wire_buckets(one))
+    assert sent == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for _, *pair in written for text in pair)
+    wanted = {number: list(group) for number, group in groupby(written, key=itemgetter(0))}
+    assert [number for one in found for number in one.buckets] == list(wanted)
+    for one in found:
+        packed = digest_bytes(one)
+        for number, begin, end in zip(one.buckets, [0, *one.ends[:-1]], one.ends, strict=True):
+            _, fields, values = zip(*wanted[number], strict=True)
+            assert packed_digest(number, packed.piece(begin, end)) == bucket_digest(number, fields, values)
 
 
 def _offer(token: int = 1) -> Activation:

@@ -1,23 +1,26 @@
 """What jobs, site and replicas do with Redis, on a real cluster: the same calls as on one server."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from batch_scoring.bucket_writer import write_buckets
 from batch_scoring.publishing.document import change_document, read_document
+from batch_scoring.publishing.generation import need_verified
 from batch_scoring.publishing.memory import room
-from batch_scoring.publishing.status import history_table
+from batch_scoring.publishing.verify import verify
 from batch_scoring.runs import Refused
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, held, nodes, now_ms, unlink
 from online.inference.node.registry import Registry
 from online.monitor.state import LiveStateReader
-from schemas.keys import REPLICAS_KEY, run_key
-from schemas.routes import first_document
+from schemas.keys import REPLICAS_KEY, bucket_key, history_key, run_key
+from schemas.transitions import first_document
 from tests.support.offers import offer
 from tests.support.redis_cluster import ClusterServers
+from tests.support.scored import publish_here, scored
 
 PREFIX = "hs:m:g:1:20261128T0200Z-1:"
 BUCKETS = 40
@@ -45,6 +48,20 @@ def test_buckets_are_replaced_on_the_node_that_holds_them(settings: BatchSetting
             assert redis.hgetall(f"{PREFIX}{bucket}") == {b"f%d" % field: b"new" for field in range(9)}
 
 
+def test_a_night_is_published_and_verified_on_all_nodes(settings: BatchSettings, tmp_path: Path) -> None:
+    run = scored(tmp_path, [f"F{i}" for i in range(3000)])
+    assert publish_here(run, settings) == [0, 1, 2, 3]
+    run.finish("verify", verify(run, settings))
+    with connect(settings) as redis:
+        assert all(node.dbsize() > 5 for node in nodes(redis))
+        need_verified(redis, run)
+        redis.delete(bucket_key(run.model, run.version, run.generation, 9))
+        with pytest.raises(Refused, match="not in Redis as it was verified"):
+            need_verified(redis, run)
+    with pytest.raises(Refused, match=r"1 of 32 buckets .* bucket 9: "):
+        verify(run, settings)
+
+
 def test_keys_are_counted_and_deleted_wherever_they_lie(settings: BatchSettings) -> None:
     write_buckets(rows(b"v"), PREFIX, settings)
     names = [f"{PREFIX}{bucket}" for bucket in range(BUCKETS + 5)]
@@ -62,7 +79,7 @@ def test_the_routes_document_is_changed_by_compare_and_set(settings: BatchSettin
         assert found is not None
         assert found.revision == 1
         assert abs(found.epoch - now_ms(redis)) < 60_000
-        assert history_table(redis, "m").row_count == 1
+        assert redis.llen(history_key("m")) == 1
         redis.incr(run_key("m"))
         with pytest.raises(Refused, match="a newer run has begun"):
             change_document(

@@ -8,20 +8,18 @@ import orjson
 import pytest
 from redis import Redis
 from redis.exceptions import NoPermissionError
-from rich.console import Console
 
 from batch_scoring.bucket_writer import write_buckets
 from batch_scoring.publishing.document import change_document, read_document
 from batch_scoring.publishing.memory import room
-from batch_scoring.publishing.status import history_table
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, held, now_ms, unlink
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get, hget, parse_address
 from online.inference.node.registry import Registry
 from online.monitor.state import LiveStateReader
-from schemas.keys import REPLICAS_KEY, generation_manifest_key, routes_key, run_key
-from schemas.routes import first_document
+from schemas.keys import REPLICAS_KEY, generation_manifest_key, history_key, routes_key, run_key
+from schemas.transitions import first_document
 from tests.support.api_process import ApiProcess, wait_for
 from tests.support.offers import offer
 from tests.support.publish_cluster import written
@@ -84,7 +82,7 @@ def test_the_publishers_list_is_enough_and_no_more(server: TlsRedis) -> None:
             redis, "delay", "first", lambda _: first_document(offer(token, "delay"), now_ms(redis)), token
         )
         assert read_document(redis, "delay") is not None
-        Console(quiet=True).print(history_table(redis, "delay"))
+        assert len(redis.lrange(history_key("delay"), 0, -1)) == 1
         pipeline = redis.pipeline(transaction=False)
         pipeline.hgetall(f"{PREFIX}1")
         pipeline.hget(f"{PREFIX}1", "f")

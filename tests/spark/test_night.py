@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from batch_scoring.publishing.__main__ import main as publishing_main
+from batch_scoring.releases.__main__ import main as releases_main
 from schemas import keys
 from tests.support.night import AS_OF, QUERY, STEPS, SmallNight
 
@@ -199,13 +200,12 @@ def test_the_next_night_retires_the_one_before_the_previous_and_rollback_works(n
     assert left == {str(begun["generation"]) for begun in nights[1:]}
     tables = {key.decode().split(":")[3] for key in night.redis.keys("hs:tiny:f:*")}
     assert tables == left
-    assert publishing_main(["rollback", "--model", "tiny"]) == 0
+    assert releases_main(["rollback", "--model", "tiny", "--yes"]) == 0
     document = night.routes()
     assert document
     live = document.live_generation("1")
     assert live
     assert live.id == nights[1]["generation"]
-    assert publishing_main(["status", "--model", "tiny"]) == 0
 
 
 def test_what_redis_lost_is_found_by_verify(night: SmallNight, caplog: pytest.LogCaptureFixture) -> None:

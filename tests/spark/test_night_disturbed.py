@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from batch_scoring.publishing.__main__ import main as publishing_main
+from batch_scoring.releases.__main__ import main as releases_main
 from schemas import keys
 from schemas.arrow import HOT_SET
 from tests.support.night import AS_OF, SmallNight
@@ -112,7 +112,7 @@ def test_nights_do_not_pile_up_though_retire_comes_right_after_the_switch(
         assert loaded[-1] in generations(night)
         # Live, previous, and what was taken out a moment ago.
         assert generations(night) <= set(loaded[-3:])
-    assert publishing_main(["rollback", "--model", "tiny"]) == 0
+    assert releases_main(["rollback", "--model", "tiny", "--yes"]) == 0
     document = night.routes()
     assert document
     live = document.live_generation("1")

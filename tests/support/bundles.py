@@ -60,13 +60,19 @@ class Log(torch.nn.Module):
 
 
 def linear_bundle(
-    folder: Path, version: str = "1", name: str = MODEL, seed: int = 0, scale: float = 1.0
+    folder: Path,
+    version: str = "1",
+    name: str = MODEL,
+    seed: int = 0,
+    scale: float = 1.0,
+    columns: dict[str, list[object]] | None = None,
 ) -> Bundle:
     """Features `distance` (required), `delay` (missing: 0), `airline` (missing: AA); outputs `late`, `minutes`.
 
     Args:
         seed: another seed gives another model.
         scale: of the calibration of `late`.
+        columns: what it was trained on, for its baseline and golden rows.
     """
     output = OutputSpecification(
         outputs=(
@@ -94,7 +100,7 @@ def linear_bundle(
         freshness=Freshness(max_stale_s=3600, when_unavailable=("stale", "default")),
     )
     rows = np.arange(60)
-    columns = {
+    columns = columns or {
         "distance": (100.0 + 37.0 * rows).tolist(),
         "delay": [None if row % 7 == 0 else float(row - 30) for row in rows],
         "airline": [(*AIRLINES, "XX", None)[row % 5] for row in rows],

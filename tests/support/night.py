@@ -98,11 +98,16 @@ class SmallNight:
     def begin(
         self, run_key: str = "night", as_of: datetime = AS_OF, version: str | None = None
     ) -> dict[str, object]:
+        """The run of that version, which is named to it."""
+        return self.begin_night("--bundle", str(self.bundle(version)), run_key=run_key, as_of=as_of)[0]
+
+    def begin_night(self, *words: str, run_key: str = "night", as_of: datetime = AS_OF) -> list[dict[str, object]]:
+        """All runs that `begin` makes when it is called with these words."""
         out = StringIO()
-        call = ["begin", "--model", self.model, "--bundle", str(self.bundle(version)), "--run-key", run_key]
+        call = ["begin", "--model", self.model, "--run-key", run_key, *words]
         with redirect_stdout(out):
             assert publishing_main([*call, "--as-of", as_of.isoformat()]) == 0
-        begun: dict[str, object] = json.loads(out.getvalue().splitlines()[-1])
+        begun: list[dict[str, object]] = json.loads(out.getvalue().splitlines()[-1])["runs"]
         return begun
 
     def step(self, name: str, begun: Mapping[str, object]) -> int:

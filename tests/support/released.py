@@ -1,34 +1,40 @@
 """Nights up to their gate without Spark: scores on disk, buckets in Redis, the real verify, gate and activate."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from pydantic import SecretStr
 from redis import Redis
 
-from batch_scoring.bucket_writer import write_buckets
-from batch_scoring.checksum import add, as_text, field_digest
-from batch_scoring.files import write_parquet
 from batch_scoring.publishing.activate import activate
 from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.gate import gate
-from batch_scoring.publishing.generation import write_manifest
+from batch_scoring.publishing.publish_job import publish
 from batch_scoring.publishing.verify import verify
-from batch_scoring.runs import Run
+from batch_scoring.runs import Role, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import now_ms
-from schemas.arrow import SCORES
-from schemas.codec import pack_rows
-from schemas.keys import bucket_count, bucket_of, bucket_prefix, field_of, run_key
+from schemas.keys import run_key
 from schemas.names import generation_name, run_path
 from tests.support.publish_small import Small, small_manifest
+from tests.support.scored import Here, write_scores
 
-ENTITIES = [f"UA{i}" for i in range(40)]
+ENTITIES = tuple(f"UA{i}" for i in range(40))
+# No model is behind these nights, so that no replica could answer as they do.
+AGREED: Mapping[str, object] = {
+    "compared": 40,
+    "equal": 40,
+    "numeric": 0,
+    "feature_drift": 0,
+    "wrong_model": 0,
+    "worst": [],
+    "other_bundle": [],
+    "skipped": None,
+}
 
 
 @dataclass
@@ -38,6 +44,7 @@ class Released:
     folder: Path
     redis_url: str
     redis: "Redis[bytes]"
+    entities: Sequence[str] = ENTITIES
 
     @property
     def settings(self) -> BatchSettings:
@@ -54,37 +61,27 @@ class Released:
         }
 
     def small(self, version: str = "1") -> Small:
-        records = {entity: {"distance": 100.0, "edge": 0.0, "airline": "UA"} for entity in ENTITIES}
-        return Small(self.folder, small_manifest(version=version), records, ENTITIES)
+        records = {entity: {"distance": 100.0, "edge": 0.0, "airline": "UA"} for entity in self.entities}
+        return Small(self.folder, small_manifest(version=version), records, self.entities)
+
+    def scored(self, day: int, minutes: float, version: str = "1", number: int = 1, parts: int = 1) -> Run:
+        """A night of November whose answers are so many minutes, with its features, scored and not published."""
+        run = self._begin(datetime(2026, 11, day, 2, tzinfo=UTC), version, number)
+        outputs = np.tile(np.array([[0.25, minutes]], np.float32), (len(self.entities), 1))
+        write_scores(run, self.entities, outputs, parts)
+        self._features(run)
+        return run
 
     def publish(self, day: int, minutes: float, version: str = "1", number: int = 1) -> Run:
-        """A night of November whose answers are so many minutes, published and not verified."""
-        run = self._begin(datetime(2026, 11, day, 2, tzinfo=UTC), version, number)
-        buckets = bucket_count(len(ENTITIES))
-        entities = [entity.encode() for entity in ENTITIES]
-        outputs = np.tile(np.array([[0.25, minutes]], np.float32), (len(ENTITIES), 1))
-        rows = list(zip(entities, pack_rows(entities, run.ordinal, run.started_at_ms, outputs), strict=True))
-        columns = [ENTITIES, [bucket_of(entity, buckets) for entity in entities], [packed for _, packed in rows]]
-        write_parquet(
-            run.place("scores"), SCORES, [pa.Table.from_arrays(list(map(pa.array, columns)), SCORES.names)]
-        )
-        checksum = 0
-        for entity, packed in rows:
-            checksum = add(checksum, field_digest(field_of(entity), packed))
-        filled = len({bucket_of(entity, buckets) for entity in entities})
-        score = {"rows": len(rows), "buckets": buckets, "filled_buckets": filled, "outputs": 2}
-        run.finish("score", {**score, "checksum": as_text(checksum)})
-        fields = sorted((bucket_of(entity, buckets), field_of(entity), packed) for entity, packed in rows)
-        write_buckets(fields, bucket_prefix(run.model, run.version, run.generation), self.settings)
-        write_manifest(self.redis, run, "published")
-        run.finish("publish", {"rows": len(rows), "buckets": buckets, "needed_bytes": 2_500_000})
-        self._features(run)
+        """As `scored`, published and not verified."""
+        run = self.scored(day, minutes, version, number)
+        run.finish("publish", {**publish(run, self.settings, Here()), "needed_bytes": 2_500_000})
         return run
 
     def gated(self, day: int, minutes: float, version: str = "1", number: int = 1) -> Run:
         """As `publish`, verified and through its gate."""
         run = self.publish(day, minutes, version, number)
-        run.finish("verify", verify(run, self.settings))
+        run.finish("verify", {**verify(run, self.settings), "parity": AGREED})
         run.finish("gate", gate(run, self.settings))
         return run
 
@@ -113,6 +110,7 @@ class Released:
             started_at_ms=now_ms(self.redis),
             run_key=f"night of {as_of:%d}",
             token=int(self.redis.incr(run_key("delay"))),
+            role=Role.STABLE if document is None or document.stable == version else Role.NEW,
             url=f"{self.folder / 'data'}/{run_path('delay', generation)}/run.json",
         )
         run.save()

@@ -5,7 +5,8 @@ import json
 import redis
 
 from schemas.keys import REPLICAS_KEY, routes_key
-from schemas.routes import Activation, Generation, first_document
+from schemas.routes import Activation, Generation
+from schemas.transitions import first_document
 
 GENERATION = "20261129T0200Z-1"
 

@@ -1,4 +1,4 @@
-"""Raw records of entities: from the feature table in Redis, or where that does not answer, from its snapshot."""
+"""Raw records of entities: from the feature table in Redis, or where that does not give one, from its snapshot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,8 +56,6 @@ class FeatureSource:
         return snapshot.find(entity) if snapshot else None
 
     def _record(self, view: ModelView, table: FeatureTable, entity: bytes, reply: object) -> Record | ServingError:
-        if reply is None:
-            return _unknown()
         if isinstance(reply, bytes):
             try:
                 record = unpack_record(reply, entity, table.features)
@@ -66,10 +64,11 @@ class FeatureSource:
             else:
                 self.counts.table += 1
                 return record
+        # Also for what Redis says it has not: one that came back empty says so of every entity.
         snapshot = self._snapshots.get(view.document.model, table)
-        if snapshot is None:
+        if snapshot is None and reply is not None:
             return FeaturesUnavailable("the feature table cannot be read, and there is no snapshot of it")
-        found = snapshot.find(entity)
+        found = snapshot.find(entity) if snapshot else None
         if found is None:
             return _unknown()
         self.counts.snapshot += 1

@@ -33,6 +33,7 @@ class Node:
         port = self._wire_socket.getsockname()[1]
         self._name = settings.replica_name(port)
         self._wire_address = f"{settings.advertised_host}:{port}"
+        self._http_address = f"{settings.advertised_http_host}:{self._http_socket.getsockname()[1]}"
         self._directory = Directory(self._name, self._document)
         url = settings.redis_url
         self._registry = Registry(url.get_secret_value(), self._name, self._announcement) if url else None
@@ -101,4 +102,5 @@ class Node:
 
     def _announcement(self) -> dict[str, object]:
         profile = view.profile(self._repository.versions, self._settings.device)
-        return {"address": self._wire_address, **self._document(), "profile": profile}
+        addresses = {"address": self._wire_address, "http": self._http_address}
+        return {**addresses, **self._document(), "profile": profile}

@@ -131,6 +131,13 @@ class InferenceSettings(BaseSettings):
         return self.advertise_host or here
 
     @property
+    def advertised_http_host(self) -> str:
+        """One host that HTTP listens on is where it is reached; `advertise_host` is for a wildcard."""
+        if self.http_host in ("0.0.0.0", "::"):
+            return self.advertise_host or socket.gethostname()
+        return f"[{self.http_host}]" if ":" in self.http_host else self.http_host
+
+    @property
     def addresses(self) -> tuple[BundleAddress, ...]:
         return tuple(BundleAddress(*bundle.rsplit("@", 1)) for bundle in self.bundles)
 

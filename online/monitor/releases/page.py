@@ -8,7 +8,7 @@ from online.monitor.sources import Sources
 from online.monitor.state import LiveState
 from online.monitor.windows import Window
 from schemas.history import Change
-from schemas.releases import Release, State, active_since, live_set, releases, rollback_set
+from schemas.releases import Release, State, active_since, fallback_set, live_set, releases, rollback_set
 from schemas.run_folders import MAX_RUNS, RunFolders, read_runs
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ def build(sources: Sources, model: str, window: Window) -> Report:
         "since": active_since(state.routes, changes) if state.routes else None,
         "version": state.routes.stable if state.routes else None,
         "back": rollback_set(state.routes) if state.routes else None,
+        "fallback": fallback_set(state.routes) if state.routes else None,
         "is_routed": state.routes is not None,
         "is_redis_known": state.problem is None,
         "problems": problems,
@@ -45,8 +46,7 @@ def build(sources: Sources, model: str, window: Window) -> Report:
 
 
 def _read_runs(sources: Sources, model: str, state: LiveState) -> tuple[RunFolders, str | None]:
-    versions = state.routes.versions.values() if state.routes else ()
-    named = {generation.id for version in versions for generation in version.generations}
+    named = {one.id for _, one in state.routes.generations} if state.routes else set()
     try:
         return read_runs(sources.settings.data_url, model, named), None
     except OSError as error:
@@ -75,6 +75,7 @@ def _facts(
 ) -> dict[str, object]:
     live = live_set(state.routes) if state.routes else (None, None)
     back = (rollback_set(state.routes) if state.routes else None) or (None, None)
+    fallback = (fallback_set(state.routes) if state.routes else None) or (None, None)
     since = active_since(state.routes, changes) if state.routes else None
     active = next((one for one in found if one.state is State.ACTIVE), None)
     return {
@@ -86,6 +87,8 @@ def _facts(
         "activated_why": since.why if since else None,
         "rollback_version": back[0],
         "rollback_generation": back[1],
+        "fallback_version": fallback[0],
+        "fallback_generation": fallback[1],
         "older_runs_left_out": left_out,
         "problems": problems,
     }

@@ -6,6 +6,7 @@ redis-cli or it failed, 130 after Ctrl-C.
 
 import argparse
 import logging
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tests.bench.loading import nights, pipe, table
+from redis import Redis
+
+from tests.bench.loading import memory, nights, pipe, table
 from tests.bench.loading.load import load, measure_load
-from tests.bench.loading.lookups import THROTTLE, measure_lookups, serving
+from tests.bench.loading.lookups import measure_lookups, serving
 from tests.bench.loading.pipe import PipeFailed
 from tests.bench.loading.plan import FULL, PARTS, QUICK, Plan
 from tests.bench.loading.results import Results
@@ -60,19 +63,27 @@ def measure(plan: Plan, seed: int) -> Results:
     began_s, results = time.monotonic(), Results()
     with tempfile.TemporaryDirectory(prefix="hotset-bench-") as name, RedisServer() as server:
         folder = Path(name)
+        data = folder / "data"
         made = nights.bundle(folder)
         with batch_environment(folder, server.url):
             log.info("starting Spark")
             with session() as (_, results.start_s):
-                results.first_s = sum(load(nights.scored(made, "first", _FIRST_ENTITIES)))
-                live = nights.scored(made, "live", plan.entities)
+                results.first_s = sum(load(nights.scored(made, data, 1, _FIRST_ENTITIES)))
+                live = nights.scored(made, data, 2, plan.entities)
                 results.loads = measure_load(folder, server, live, plan.rounds)
                 if plan.lookup_rounds:
                     if not plan.rounds:
                         load(live)
                     nights.route(server.url, made, live)
-                    other = nights.scored(made, "other", plan.other_entities)
+                    other = nights.scored(made, data, 3, plan.other_entities)
                     _measure_lookups(folder, server, live, other, plan, seed, results)
+            for number, entities in enumerate(plan.memory_entities, start=4):
+                log.info("writing score files of %d entities", entities)
+                begun = nights.scored(made, data, number, entities)
+                with Redis.from_url(server.url) as redis:
+                    redis.execute_command("FLUSHALL", "SYNC")
+                results.memory.append(memory.measure(begun))
+                shutil.rmtree(begun.folder)
     results.wall_s = time.monotonic() - began_s
     return results
 
@@ -80,11 +91,10 @@ def measure(plan: Plan, seed: int) -> Results:
 def _measure_lookups(
     folder: Path, server: RedisServer, live: Begun, other: Begun, plan: Plan, seed: int, results: Results
 ) -> None:
-    results.is_throttled = THROTTLE is not None
-    throttle = {THROTTLE: str(plan.throttle_per_s)} if THROTTLE else {}
+    results.throttle_per_s = plan.throttle_per_s
     log.info("starting the API")
     with (
-        batch_environment(folder, server.url, **throttle),
+        batch_environment(folder, server.url, max_entities_per_s=str(plan.throttle_per_s)),
         serving(folder, server.url, live.model, live, plan) as lookups,
     ):
         results.lookups = measure_lookups(lookups, other, plan, seed)

@@ -47,9 +47,9 @@ def measure_load(folder: Path, server: RedisServer, begun: Begun, rounds: int) -
     found = []
     with Redis.from_url(server.url) as redis:
         for _ in range(rounds):
-            redis.flushall()
+            redis.execute_command("FLUSHALL", "SYNC")
             piped_s = pipe_s(commands, server.port, count)
-            redis.flushall()
+            redis.execute_command("FLUSHALL", "SYNC")
             found.append(_load(redis, begun, piped_s))
             log.info(
                 "pipe %.0f keys/s; publish %.1f s, verify %.1f s, %.0f entities/s",

@@ -13,7 +13,6 @@ import httpx
 import numpy as np
 import orjson
 
-from batch_scoring.settings import BatchSettings
 from tests.bench.known import features_of, outputs_of
 from tests.bench.load.answer import NotAnAnswer, parse
 from tests.bench.load.arrivals import Phase, poisson
@@ -33,8 +32,6 @@ _SHOWN_WRONG = 3
 _SETTLE_S = 1.0
 # So that a stall of the machine is measured as latency, not cut off as a miss.
 _LOOKUP_BUDGET_MS = "1000"
-# The setting by which a load is slowed down, where the product has it.
-THROTTLE = next((name for name in BatchSettings.model_fields if name.endswith("entities_per_s")), None)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-LOAD, LOOKUPS = "load", "lookups"
-PARTS = (LOAD, LOOKUPS)
+LOAD, LOOKUPS, MEMORY = "load", "lookups", "memory"
+PARTS = (LOAD, LOOKUPS, MEMORY)
 RATE_PER_S = 500
 
 
@@ -15,8 +15,9 @@ class Plan:
     Attributes:
         entities: of the load beside the pipe.
         served: entities of the live generation, where the load beside the pipe is left out.
-        throttle_per_s: entities a second of the load during look-ups, where the product can be told.
+        throttle_per_s: entities a second of the load during look-ups.
         other_entities: of that load, which begins again while look-ups go on.
+        memory_entities: of the loads whose memory is measured, the smallest first.
     """
 
     entities: int
@@ -27,10 +28,12 @@ class Plan:
     measured_s: float
     throttle_per_s: int
     other_entities: int
+    memory_entities: tuple[int, ...] = ()
 
     def only(self, parts: list[str]) -> Self:
         """This plan with nothing but these of `PARTS`."""
         kept = self if LOAD in parts else replace(self, rounds=0, entities=self.served)
+        kept = kept if MEMORY in parts else replace(kept, memory_entities=())
         return kept if LOOKUPS in parts else replace(kept, lookup_rounds=0)
 
 
@@ -43,6 +46,7 @@ FULL = Plan(
     measured_s=10.0,
     throttle_per_s=20_000,
     other_entities=200_000,
+    memory_entities=(1_000_000, 10_000_000),
 )
 QUICK = Plan(
     entities=60_000,

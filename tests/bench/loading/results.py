@@ -9,6 +9,7 @@ import orjson
 
 from tests.bench.loading.load import LoadRound
 from tests.bench.loading.lookups import Watched
+from tests.bench.loading.memory import Loaded
 
 
 @dataclass
@@ -18,14 +19,16 @@ class Results:
     Attributes:
         start_s: of Spark itself; `first_s`: of a small load that starts its Python workers.
         lookups: by round, before and during.
-        is_throttled: whether the product was told to load slowly during look-ups.
+        throttle_per_s: entities a second that the product was told to load during look-ups.
+        memory: by size of the load.
     """
 
     start_s: float = nan
     first_s: float = nan
     loads: list[LoadRound] = field(default_factory=list)
     lookups: list[tuple[Watched, Watched]] = field(default_factory=list)
-    is_throttled: bool = False
+    throttle_per_s: int = 0
+    memory: list[Loaded] = field(default_factory=list)
     wall_s: float = 0.0
 
     @property
@@ -48,6 +51,10 @@ class Results:
         """The median of each round's own."""
         return _median([during.latency.p99_ms / before.latency.p99_ms for before, during in self.lookups])
 
+    def growth(self, read: Callable[[Loaded], int]) -> float:
+        """Peak memory of the largest load over that of the smallest."""
+        return read(self.memory[-1]) / read(self.memory[0]) if self.memory else nan
+
     def to_json(self) -> bytes:
         """One line. Ratios plain, times by name in ms or s; null for what was not measured."""
         return orjson.dumps({name: _plain(value) for name, value in self.document().items()})
@@ -58,7 +65,6 @@ class Results:
             "load_entities_per_s": self.load_median(lambda one: one.entities_per_s),
             "lookup_p99_during_over_before": self.p99_ratio,
             "bytes_per_entity": self.load_median(lambda one: one.grown_bytes / one.entities),
-            "is_throttled": self.is_throttled,
             "entities": self.loads[0].entities if self.loads else None,
             "pipe_keys_per_s": self.load_median(lambda one: one.keys_per_s),
             "publish_s": self.load_median(lambda one: one.publish_s),
@@ -69,6 +75,11 @@ class Results:
             "rounds_p99_ms": [[before.latency.p99_ms, during.latency.p99_ms] for before, during in self.lookups],
             "load_share_during": _median([during.load_share for _, during in self.lookups]),
             "late_p99_ms": max((one.late_p99_ms for one in self.watched), default=None),
+            "memory_entities": [one.entities for one in self.memory],
+            "worker_rss_growth": self.growth(lambda one: one.worker_bytes),
+            "driver_rss_growth": self.growth(lambda one: one.driver_bytes),
+            "verify_rss_growth": self.growth(lambda one: one.verify_bytes),
+            "throttle_per_s": self.throttle_per_s,
             "lookup_errors": self.errors,
             "wrong_answers": self.wrong,
             "spark_start_s": self.start_s,

@@ -19,8 +19,10 @@ def show(results: Results) -> None:
     )
     if results.lookups:
         console.print(_lookups(results))
-        told = "throttled" if results.is_throttled else "not throttled: the product has no setting for it"
-        console.print(f"The load during look-ups was {told}. p99 during over before: × {results.p99_ratio:.2f}")
+        told = f"The load during look-ups wrote {results.throttle_per_s:,} entities/s."
+        console.print(f"{told} p99 during over before: × {results.p99_ratio:.2f}")
+    if results.memory:
+        console.print(_memory(results))
     if results.errors:
         console.print(f"[bold red]ERRORS: {results.errors} look-ups[/]")
     if results.wrong:
@@ -60,4 +62,15 @@ def _lookups(results: Results) -> Table:
                 f"{one.errors}",
                 f"{100 * one.load_share:.0f} %" if one.loaded else "",
             )
+    return table
+
+
+def _memory(results: Results) -> Table:
+    table = Table(title="Peak memory in MB, by entities loaded", title_justify="left", title_style="bold")
+    for name in ("entities", "publish: driver", "Python worker", "JVM", "verify", "publish s", "verify s"):
+        table.add_column(name, justify="right")
+    for one in results.memory:
+        sizes = (one.driver_bytes, one.worker_bytes, one.jvm_bytes, one.verify_bytes)
+        in_mb = (f"{size / 1e6:.0f}" for size in sizes)
+        table.add_row(f"{one.entities:,}", *in_mb, f"{one.publish_s:.1f}", f"{one.verify_s:.1f}")
     return table

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from batch_scoring.job import REFUSED, run_check
-from batch_scoring.runs import Refused, Run
+from batch_scoring.runs import Refused, Role, Run
 from batch_scoring.settings import BatchSettings
 
 
@@ -25,6 +25,7 @@ def test_a_check_that_is_refused_later_takes_back_what_it_said(
         started_at_ms=1,
         run_key="night",
         token=1,
+        role=Role.STABLE,
         url=str(tmp_path / "run.json"),
     )
     run.save()

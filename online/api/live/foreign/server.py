@@ -11,7 +11,8 @@ import orjson
 from yarl import URL
 
 from online.api.live.foreign.target import Target
-from online.api.live.foreign.tensors import (
+from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
+from schemas.open_inference import (
     BINARY_EXTENSION,
     HEADER_LENGTH,
     BadAnswer,
@@ -19,7 +20,6 @@ from online.api.live.foreign.tensors import (
     error_text,
     request_body,
 )
-from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
 from schemas.wire import Float32Array, Tensor
 
 log = logging.getLogger(__name__)

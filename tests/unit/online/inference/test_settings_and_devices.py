@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 
 from online.inference.devices import parse_device
@@ -78,3 +80,17 @@ def test_bad_settings_are_named(monkeypatch: pytest.MonkeyPatch, name: str, valu
 def test_the_redis_url_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load(monkeypatch, REDIS_URL="redis://:secret@127.0.0.1/0")
     assert "secret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "host"),
+    [
+        ({}, "127.0.0.1"),
+        ({"http_host": "10.0.0.7", "advertise_host": "replica"}, "10.0.0.7"),  # it listens nowhere else
+        ({"http_host": "0.0.0.0", "advertise_host": "replica"}, "replica"),
+        ({"http_host": "::", "advertise_host": None}, socket.gethostname()),
+        ({"http_host": "::1"}, "[::1]"),
+    ],
+)
+def test_http_is_announced_where_it_is_reached(given: dict[str, object], host: str) -> None:
+    assert InferenceSettings.model_validate(given).advertised_http_host == host

@@ -36,7 +36,12 @@ class Body(NamedTuple):
 
 
 def request_body(
-    names: Sequence[str], tensors: Sequence[Tensor], wanted: Sequence[str], timeout_us: int, binary: bool
+    names: Sequence[str],
+    tensors: Sequence[Tensor],
+    wanted: Sequence[str],
+    timeout_us: int,
+    binary: bool,
+    more: Mapping[str, object] | None = None,
 ) -> Body:
     """An infer request.
 
@@ -44,6 +49,7 @@ def request_body(
         names: of the input tensors, as the server calls them.
         wanted: output tensors to ask for; none: all.
         timeout_us: after which nobody waits for the answer.
+        more: parameters of the request beside `timeout`, such as `priority`.
     """
     inputs: list[dict[str, object]] = []
     parts: list[bytes] = []
@@ -55,7 +61,7 @@ def request_body(
         else:
             told["data"] = np.ascontiguousarray(tensor).ravel()
         inputs.append(told)
-    parameters: dict[str, object] = {"timeout": timeout_us}
+    parameters: dict[str, object] = {"timeout": timeout_us, **(more or {})}
     if binary:
         parameters["binary_data_output"] = True
     document: dict[str, object] = {"inputs": inputs, "parameters": parameters}
