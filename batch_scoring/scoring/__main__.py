@@ -1,119 +1,160 @@
-"""Scores of a night: the hot set's features through the model, packed as Redis will hold them."""
+"""Scores of a night: the hot set's features through the model, packed as Redis will hold them.
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+Spark decides who does what and whose result counts; its Python workers read and write the files themselves. First
+each split of the features is scored, then each part of the score files is put together from what the splits left.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
+from pyspark.sql import SparkSession
 
-from batch_scoring.checksum import add, as_text, field_digest
-from batch_scoring.files import absolute, dataset, remove, spark_url, staged_folder, write_parquet
-from batch_scoring.job import run_step, step_parser
-from batch_scoring.runs import Run, check_rejects, stage
-from batch_scoring.scoring.model import SCORED_SCHEMA, ScoreTask, score_batch
-from batch_scoring.session import column_batch_rows, spark_session
+from batch_scoring.checksum import add, as_text
+from batch_scoring.files import absolute, dataset, exists, file_system, remove, staged_folder, write_parquet
+from batch_scoring.job import FAILED, run_step, step_parser
+from batch_scoring.runs import LOG, Run, check_rejects, stage
+from batch_scoring.score_files import FOLDER, are_whole, part_count, parts_of
+from batch_scoring.scoring.forward_rows import forward_rows
+from batch_scoring.scoring.hot import write_hot_keys
+from batch_scoring.scoring.score_split import score_splits
+from batch_scoring.scoring.splits import plan_splits
+from batch_scoring.scoring.task import Scored, ScoreTask
+from batch_scoring.scoring.write_parts import PartTask, Written, commit_parts, write_parts
+from batch_scoring.session import TaskFailed, run_tasks, spark_session
 from batch_scoring.settings import BatchSettings
-from schemas.arrow import REJECTS, SCORES
+from schemas.arrow import REJECTS
 from schemas.bundle import fetch_bundle
-from schemas.keys import bucket_count, field_of
+from schemas.keys import bucket_count
 from schemas.manifest import Manifest
 
 STEP = "score"
-
-
-@dataclass
-class _Scored:
-    """What the tasks gave. `buckets`: those that have a row."""
-
-    checksum: int = 0
-    loads: set[str] = field(default_factory=set)
-    buckets: set[int] = field(default_factory=set)
+_REJECTS = "rejects"
+# Folders of attempts, which nobody reads once the step is done.
+_WORK, _STAGED = "_scoring-", f"_{FOLDER}-"
 
 
 def score(run: Run, settings: BatchSettings) -> dict[str, object]:
     """Writes `scores/` and `rejects/`. Raises Refused where more rows are rejected than allowed."""
-    hot_rows = dataset(run.place("hotset")).count_rows()
     bundle = fetch_bundle(
         run.bundle_url, run.bundle_digest, Path(settings.cache_dir), settings.allowed_bundle_urls
     )
-    task = ScoreTask(
-        bundle_url=run.bundle_url,
-        digest=run.bundle_digest,
-        cache_dir=settings.cache_dir,
-        allowed_urls=tuple(absolute(url) for url in settings.allowed_bundle_urls),
-        device=settings.device,
-        max_rows=settings.score_batch_rows,
-        buckets=bucket_count(hot_rows),
-        ordinal=run.ordinal,
-        computed_at_ms=run.started_at_ms,
-    )
-    with stage(run, "scoring") as facts:
-        _run_model(run, settings, bundle.manifest, task)
-        scored = _Scored()
-        rows = write_parquet(run.place("scores"), SCORES, _scores(run, scored))
-        rejected = write_parquet(run.place("rejects"), REJECTS, _rejects(run))
-        facts |= {"rows": rows, "rejected": rejected, "model loads": len(scored.loads)}
-    if rows + rejected != hot_rows:
-        raise RuntimeError(
-            f"{hot_rows:,} hot entities gave {rows:,} scores and {rejected:,} rejects: run score again"
-        )
-    remove(run.place("scored"))
-    check_rejects(rejected, hot_rows, settings, "hot entities")
+    hot_rows = dataset(run.place("hotset")).count_rows()
+    task = _task(run, settings, bundle.manifest, hot_rows)
+    filesystem, work = file_system(task.work_url)
+    filesystem.makedirs(work)
+    try:
+        with spark_session(f"hotset-score-{run.generation}") as spark:
+            scored = _run_model(run, task, spark, hot_rows)
+            rows, rejected = sum(one.rows for one in scored), sum(one.rejected for one in scored)
+            check_rejects(rejected, hot_rows, settings, "hot entities")
+            written = _write_scores(run, task, spark, scored)
+    finally:
+        remove(task.work_url)
+    _remove_attempts(run)
     return {
         "rows": rows,
         "rejected": rejected,
-        "model_loads": len(scored.loads),
-        "checksum": as_text(scored.checksum),
+        "model_loads": _loads(scored),
+        "checksum": as_text(reduce(add, (one.checksum for one in written), 0)),
         "buckets": task.buckets,
-        "filled_buckets": len(scored.buckets),
+        "filled_buckets": sum(one.filled for one in written),
         "outputs": bundle.manifest.output.stored_width,
+        "parts": [one.part.model_dump() for one in written],
     }
 
 
-def _run_model(run: Run, settings: BatchSettings, manifest: Manifest, task: ScoreTask) -> None:
-    """Writes `scored/`: one row a hot entity, its packed value or the reason why there is none."""
-
-    def run_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield score_batch(batch, task)
-
-    with spark_session(f"hotset-score-{run.generation}") as spark:
-        column_batch_rows(spark, settings.score_batch_rows)
-        hot = spark.read.parquet(spark_url(run.place("hotset"))).select("entity")
-        features = spark.read.parquet(spark_url(run.place("features")))
-        rows = features.join(hot, "entity", "left_semi").select("entity", *manifest.feature_names)
-        with staged_folder(run.place("scored")) as staged:
-            rows.mapInArrow(run_batches, SCORED_SCHEMA).write.parquet(staged)
-
-
-def _scores(run: Run, scored: _Scored) -> Iterator[pa.Table]:
-    """The rows that have a value, in the declared columns; counted into `scored` on the way."""
-    for batch in _batches(run):
-        scored.loads.update(batch.column("worker").to_pylist())
-        good = pa.Table.from_batches([batch.filter(pc.is_null(batch.column("reason")))]).select(SCORES.names)
-        scored.buckets.update(good["bucket"].to_pylist())
-        for entity, packed in zip(good["entity"].to_pylist(), good["packed"].to_pylist(), strict=True):
-            scored.checksum = add(scored.checksum, field_digest(field_of(entity.encode()), packed))
-        yield good
+def _run_model(run: Run, task: ScoreTask, spark: SparkSession, hot_rows: int) -> list[Scored]:
+    """Scores all splits, and writes `rejects/`."""
+    with stage(run, "scoring") as facts:
+        write_hot_keys(run.place("hotset"), task.work_url)
+        cores = spark.sparkContext.defaultParallelism
+        splits = plan_splits(run.place("features"), cores) if hot_rows else []
+        scored: list[Scored] = run_tasks(spark, partial(score_splits, task), splits)
+        rejected, rows = _write_rejects(run, task, scored), sum(one.rows for one in scored)
+        facts |= {"rows": rows, "rejected": rejected, "model loads": _loads(scored)}
+    if rows + rejected < hot_rows:
+        raise RuntimeError(
+            f"{hot_rows:,} hot entities gave {rows:,} scores and {rejected:,} rejects: the features lack some of"
+            " them, run features and select again"
+        )
+    return scored
 
 
-def _rejects(run: Run) -> Iterator[pa.Table]:
-    for batch in _batches(run):
-        yield pa.Table.from_batches([batch.filter(pc.is_valid(batch.column("reason")))]).select(REJECTS.names)
+def _loads(scored: Sequence[Scored]) -> int:
+    return len({one.load for one in scored})
 
 
-def _batches(run: Run) -> Iterable[pa.RecordBatch]:
-    scored: ds.Dataset = dataset(run.place("scored"))
-    # Of nothing to score Spark writes no file, and a data set without files has no columns.
-    batches: Iterable[pa.RecordBatch] = scored.to_batches() if scored.files else ()
-    return batches
+def _task(run: Run, settings: BatchSettings, manifest: Manifest, hot_rows: int) -> ScoreTask:
+    buckets = bucket_count(hot_rows)
+    return ScoreTask(
+        bundle_url=run.bundle_url,
+        digest=run.bundle_digest,
+        cache_dir=absolute(settings.cache_dir),
+        allowed_urls=tuple(absolute(url) for url in settings.allowed_bundle_urls),
+        device=settings.device,
+        work_url=absolute(run.place(f"{_WORK}{uuid.uuid4().hex}")),
+        forward_rows=forward_rows(settings, manifest),
+        block_bytes=settings.score_batch_bytes,
+        buckets=buckets,
+        parts=part_count(hot_rows, buckets),
+        ordinal=run.ordinal,
+        computed_at_ms=run.started_at_ms,
+    )
+
+
+def _write_rejects(run: Run, task: ScoreTask, scored: Sequence[Scored]) -> int:
+    filesystem, folder = file_system(task.work_url)
+
+    def tables() -> Iterator[pa.Table]:
+        for one in scored:
+            if one.rejects is not None:
+                with filesystem.open(f"{folder}/{one.rejects}", "rb") as file, pa.ipc.open_file(file) as reader:
+                    yield reader.read_all()
+
+    return write_parquet(run.place(_REJECTS), REJECTS, tables())
+
+
+def _check_count(hot_rows: int, rows: int, rejected: int) -> None:
+    if rows + rejected < hot_rows:
+        raise RuntimeError(
+            f"{hot_rows:,} hot entities gave {rows:,} scores and {rejected:,} rejects: the features lack some of"
+            " them, run features and select again"
+        )
+
+
+def _write_scores(run: Run, task: ScoreTask, spark: SparkSession, scored: Sequence[Scored]) -> list[Written]:
+    """Puts the parts together and commits them; returns them in order."""
+    files = tuple(name for one in scored for name in one.files)
+    if not files:
+        remove(run.place(FOLDER))
+        return []
+    with staged_folder(run.place(FOLDER)) as staged:
+        todo = [PartTask(number, task.work_url, files, staged) for number in range(task.parts)]
+        return commit_parts(staged, run_tasks(spark, write_parts, todo))
+
+
+def _remove_attempts(run: Run) -> None:
+    """What attempts left that were killed; one that still runs will find that the step is done."""
+    filesystem, folder = file_system(run.place(""))
+    for path in filesystem.ls(folder, detail=False):
+        if path.rpartition("/")[2].startswith((_WORK, _STAGED)):
+            remove(filesystem.unstrip_protocol(path))
+
+
+def still_holds(run: Run, settings: BatchSettings) -> bool:
+    """Whether the files are there, and are what was written."""
+    return exists(run.place(_REJECTS)) and are_whole(run, parts_of(run))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_step(STEP, score, step_parser(STEP, __doc__ or "").parse_args(argv).run)
+    try:
+        return run_step(STEP, score, step_parser(STEP, __doc__ or "").parse_args(argv).run, still_holds)
+    except TaskFailed as fault:
+        LOG.error("failed, and may be tried again: %s", fault)
+        return FAILED
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ def measure_model(folder: Path, model: Model, cores: int, plan: Plan) -> ModelRe
         first, few = run_score(small), run_score(tenth)
         runs, bare = [], [_bare(model, loop.run(large.features))]
         for _ in range(plan.rounds):
+            # Spark ends workers that had nothing to do for a minute: they start again, and nothing of it counts.
+            run_score(small)
             runs.append(run_score(large))
             log.info("%s: Spark %.0f rows/s", model.name, runs[-1].rows_per_s)
             bare.append(_bare(model, loop.run(large.features)))

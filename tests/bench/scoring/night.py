@@ -84,7 +84,7 @@ def begin(bundle: Bundle, run_key: str, rows: int, columns: Columns) -> Begun:
     words = ["begin", "--model", bundle.manifest.name, "--bundle", str(bundle.folder), "--as-of", AS_OF]
     with redirect_stdout(out):
         _check("begin", publishing_main([*words, "--run-key", run_key]))
-    said = json.loads(out.getvalue().splitlines()[-1])
+    said = json.loads(out.getvalue().splitlines()[-1])["runs"][0]
     folder = Path(said["run"]).parent
     begun = Begun(said["run"], folder, bundle.manifest.name, said["version"], said["generation"], rows)
     _write_features(begun, bundle, columns)

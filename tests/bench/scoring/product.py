@@ -1,9 +1,7 @@
 """The product's score step on local Spark: timed as a whole, its memory, and what it scored."""
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pyarrow.parquet as pq
 from schemas.codec import HEAD_BYTES, Float32Array
 from tests.bench.scoring.night import Begun, score
 
-_LOOK_EVERY_S = 0.02
 _DAEMON = "pyspark.daemon"
 
 
@@ -23,14 +20,12 @@ class SparkRun:
     """One call of the step.
 
     Attributes:
-        spark_s: until Spark's job has written its rows; NaN where that does not show. The rest is the driver's.
         cpu_s: by part: `jvm`, `workers` (Spark's Python) and `driver` (this process).
         peak_mb: of the resident memory of the largest of Spark's Python workers, in this call.
     """
 
     rows: int
     seconds: float
-    spark_s: float
     loads: int
     cpu_s: dict[str, float]
     peak_mb: float
@@ -46,14 +41,12 @@ def run_score(begun: Begun) -> SparkRun:
     for worker in workers():
         _forget_peak(worker.pid)
     before_s, began_s = _cpu_s(), time.perf_counter()
-    with _appearing(begun.folder / "scored") as appeared_s:
-        score(begun)
+    score(begun)
     seconds = time.perf_counter() - began_s
     cpu_s = {part: used_s - before_s.get(part, 0.0) for part, used_s in _cpu_s().items()}
     report = begun.report("score")
-    spark_s = appeared_s[0] - began_s if appeared_s else float("nan")
     peak_mb = max((_peak_mb(worker.pid) for worker in workers()), default=float("nan"))
-    return SparkRun(int(str(report["rows"])), seconds, spark_s, int(str(report["model_loads"])), cpu_s, peak_mb)
+    return SparkRun(int(str(report["rows"])), seconds, int(str(report["model_loads"])), cpu_s, peak_mb)
 
 
 def outputs_of(begun: Begun) -> Float32Array:
@@ -65,10 +58,10 @@ def outputs_of(begun: Begun) -> Float32Array:
     return outputs[np.argsort(np.array(table["entity"].to_pylist()))]
 
 
-def workers() -> list[psutil.Process]:
-    """The Python workers that Spark has now: it keeps them from one job to the next."""
+def workers(pid: int | None = None) -> list[psutil.Process]:
+    """The Python workers that Spark in this process, or that one, has now: it keeps them from job to job."""
     found = []
-    for process in psutil.Process().children(recursive=True):
+    for process in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):  # some end while they are looked at
             parent = process.parent()
             # Spark's daemon forks its workers, and all have its words.
@@ -102,24 +95,3 @@ def _peak_mb(pid: int) -> float:
 def _forget_peak(pid: int) -> None:
     """From here on the peak is counted anew. Source: proc(5), clear_refs."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
-@contextmanager
-def _appearing(folder: Path) -> Iterator[list[float]]:
-    """The moment when a folder first is there, while the block runs."""
-    found: list[float] = []
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(_LOOK_EVERY_S):
-            if folder.exists():
-                found.append(time.perf_counter())
-                return
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()

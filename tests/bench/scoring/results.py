@@ -39,11 +39,6 @@ class ModelResult:
         return mean(run.rows_per_s for run in self.spark)
 
     @property
-    def job_per_s(self) -> float:
-        """Of Spark's job alone, without what the driver does after it."""
-        return mean(run.rows / run.spark_s for run in self.spark)
-
-    @property
     def ratio(self) -> float:
         return self.spark_per_s / self.bare_per_s
 
@@ -73,10 +68,6 @@ class ModelResult:
     @property
     def rss_growth(self) -> float:
         return max(run.peak_mb for run in self.spark) / self.few.peak_mb
-
-    @property
-    def job_ratio(self) -> float:
-        return self.job_per_s / self.bare_per_s
 
 
 @dataclass
@@ -116,8 +107,6 @@ def _model(model: ModelResult) -> dict[str, object]:
         "rows": model.spark[0].rows,
         "bare_rows_per_s": model.bare_per_s,
         "spark_rows_per_s": model.spark_per_s,
-        "spark_job_rows_per_s": model.job_per_s,
-        "spark_job_over_bare": model.job_ratio,
         "spark_over_bare_by_cpu": model.cpu_ratio,
         "bare_cpu_us_per_row": model.bare_cpu_us_per_row,
         "spark_marginal_over_bare": model.marginal_ratio,

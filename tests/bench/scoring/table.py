@@ -13,8 +13,6 @@ _HEAD = (
     "bare rows/s",
     "Spark rows/s",
     "× bare",
-    "job alone",
-    "× bare",
     "more rows × bare",
     "first run s",
     "max diff",
@@ -27,9 +25,8 @@ def show(results: Results) -> None:
         console.print(_models(results))
         console.print(
             f"Spark itself took {results.start_s:.1f} s to start; a first run starts its Python workers and loads "
-            "the model into them. Neither is in the ratios.\nThe job alone is without what the step's driver does "
-            "after it: checking and writing the score files. More rows: those beyond a tenth, which leaves "
-            "out what every job takes."
+            "the model into them. Neither is in the ratios.\nMore rows: those beyond a tenth, which leaves out "
+            "what every job takes."
         )
     for model in results.models:
         cpu = ", ".join(f"{part} {used_us:.0f}" for part, used_us in model.cpu_us_per_row.items())
@@ -54,8 +51,6 @@ def _models(results: Results) -> Table:
             f"{model.bare_per_s:,.0f}",
             f"{model.spark_per_s:,.0f}",
             f"{model.ratio:.2f}",
-            f"{model.job_per_s:,.0f}",
-            f"{model.job_ratio:.2f}",
             f"{model.marginal_ratio:.2f}",
             f"{model.first_s:.1f}",
             f"{model.max_abs_diff:.1e}",

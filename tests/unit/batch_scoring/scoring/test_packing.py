@@ -1,0 +1,60 @@
+"""Many values packed at once, and many buckets digested at once: the same bytes as one by one."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from batch_scoring.checksum import add
+from batch_scoring.score_files import buckets_of, write_part
+from schemas.arrow import SCORES
+from schemas.codec import pack_matrix, pack_rows
+from schemas.keys import bucket_of, field_of
+
+ENTITIES = [b"UA1545-EWR-IAH", b"", b"\0", b"\0escaped", "é".encode(), b"x" * 64, b"x" * 65, b"y" * 256]
+
+
+@pytest.mark.parametrize("width", [1, 2, 12, 40])
+@pytest.mark.parametrize("count", [0, 1, len(ENTITIES)])
+def test_a_matrix_has_the_bytes_of_the_rows(count: int, width: int) -> None:
+    outputs = np.random.default_rng(width).normal(size=(count, width)).astype(np.float32)
+    matrix = pack_matrix(ENTITIES[:count], 65_535, (1 << 48) - 1, outputs)
+    assert [row.tobytes() for row in matrix] == pack_rows(ENTITIES[:count], 65_535, (1 << 48) - 1, outputs)
+
+
+def test_columns_of_a_wider_array_are_packed_as_they_are() -> None:
+    outputs = np.arange(24, dtype=np.float32).reshape(8, 3)[:, ::2]
+    assert [row.tobytes() for row in pack_matrix(ENTITIES, 7, 5, outputs)] == pack_rows(ENTITIES, 7, 5, outputs)
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "outputs", "message"),
+    [
+        (65_536, np.zeros((1, 1), np.float32), "does not fit the codec"),
+        (7, np.zeros((2, 1), np.float32), "for 1 entities"),
+        (7, np.full((1, 1), np.nan, np.float32), "not finite"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(ordinal: int, outputs: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pack_matrix([b"a"], ordinal, 0, outputs)
+
+
+def test_a_part_is_sorted_and_its_checksum_is_of_its_buckets(tmp_path: Path) -> None:
+    entities = [entity for entity in ENTITIES if entity] + [b"e%d" % number for number in range(300)]
+    buckets = [bucket_of(entity, 7) for entity in entities]
+    values = [b"value of " + entity for entity in entities]
+    table = pa.table([[entity.decode() for entity in entities], buckets, values], schema=SCORES)
+    part, checksum = write_part(str(tmp_path), "part-00000.parquet", table)
+    written = pq.read_table(tmp_path / part.name)
+    assert written.schema.remove_metadata() == SCORES
+    places = list(zip(written["bucket"].to_pylist(), written["entity"].to_pylist(), strict=True))
+    keys = [(bucket, field_of(entity.encode())) for bucket, entity in places]
+    assert keys == sorted(keys)
+    assert (part.rows, part.first_bucket, part.last_bucket) == (len(entities), 0, 6)
+    total = 0
+    for bucket in buckets_of(written):
+        total = add(total, bucket.digest())
+    assert checksum == total
