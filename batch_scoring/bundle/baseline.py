@@ -6,7 +6,7 @@ by value; text has its numbers of tokens, counted as numbers are.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,8 @@ _BINS = 20
 _MAX_VALUES = 1000
 
 Float32Array = npt.NDArray[np.float32]
+# Name, type (`number`, `category`, `text`) and n values: text or None of a category, else numbers, NaN for none.
+Values = tuple[str, str, Column]
 
 
 def write_baseline(
@@ -35,37 +37,47 @@ def write_baseline(
         done: the same, transformed.
         outputs: (n, W) stored outputs.
     """
-    rows = [_input(feature, columns[feature.name], done) for feature in manifest.features]
-    rows += [row for span in manifest.output.spans for row in _output(span, outputs[:, span.stored])]
+    rows = [_row("input", *input_values(feature, columns[feature.name], done)) for feature in manifest.features]
+    rows += [
+        _row("output", *values)
+        for span in manifest.output.spans
+        for values in output_values(span, outputs[:, span.stored])
+    ]
     pq.write_table(pa.Table.from_pylist(rows, schema=BASELINE), path)
 
 
-def _input(feature: Feature, column: Column, done: Transformed) -> dict[str, object]:
+def input_values(feature: Feature, column: Column, done: Transformed | None) -> Values:
+    """What of a feature is counted, of n raw values; `done`, the same transformed, is needed for text only."""
     if isinstance(feature, CategoryFeature):
-        return _category("input", feature.name, column)
+        return feature.name, "category", column
     if isinstance(feature, TextFeature):
+        assert done is not None, "text is counted by its tokens"
         counts = np.array(
             [
                 np.nan if value is None else count
                 for value, count in zip(column, done.texts[feature.name].counts, strict=True)
             ]
         )
-        return {**_number("input", feature.name, counts), "type": "text"}
-    return _number("input", feature.name, _floats(column))
+        return feature.name, "text", counts
+    return feature.name, "number", _floats(column)
 
 
-def _output(span: Span, stored: Float32Array) -> list[dict[str, object]]:
+def output_values(span: Span, stored: Float32Array) -> Iterator[Values]:
     """A number for each that is stored; of a top-k the scores by rank, and how often each label is the best."""
     output = span.output
     if not isinstance(output, TopKOutput):
-        return [_number("output", name, stored[:, place]) for place, name in enumerate(output.stored_names)]
+        yield from ((name, "number", stored[:, place]) for place, name in enumerate(output.stored_names))
+        return
     label, *_ = output.stored_names
-    best = [output.label(int(place)) if np.isfinite(place) else None for place in stored[:, 0]]
-    scores = enumerate(output.stored_names[1::2])
-    return [
-        _category("output", label, best),
-        *(_number("output", name, stored[:, 2 * rank + 1]) for rank, name in scores),
-    ]
+    yield label, "category", [output.label(int(place)) if np.isfinite(place) else None for place in stored[:, 0]]
+    for rank, name in enumerate(output.stored_names[1::2]):
+        yield name, "number", stored[:, 2 * rank + 1]
+
+
+def _row(side: str, name: str, kind: str, values: Column) -> dict[str, object]:
+    if kind == "category":
+        return _category(side, name, values)
+    return {**_number(side, name, np.asarray(values)), "type": kind}
 
 
 def _number(side: str, name: str, values: npt.NDArray[np.floating]) -> dict[str, object]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from schemas.arrow import REQUEST_LOG
-from schemas.names import MAX_ENTITY_BYTES, requests_model_path
+from schemas.names import COMPACTED_FILE, MAX_ENTITY_BYTES, compacted_names, requests_model_path
 
 _TIME = REQUEST_LOG.field("time").type
 _BATCH_ROWS = 1 << 17
@@ -73,11 +73,20 @@ def _append(filesystem: fsspec.AbstractFileSystem, staging: str, name: str, row:
 
 
 def _publish(filesystem: fsspec.AbstractFileSystem, staging: str, root: str) -> None:
-    """Moves whole files to where readers look."""
+    """Moves whole files to where readers look, but those whose rows were compacted since an earlier import."""
     for path in filesystem.find(staging):
         target = f"{root}/{PurePosixPath(path).relative_to(staging)}"
-        filesystem.makedirs(target.rpartition("/")[0], exist_ok=True)
-        filesystem.mv(path, target)
+        folder, _, name = target.rpartition("/")
+        filesystem.makedirs(folder, exist_ok=True)
+        if name not in _compacted(filesystem, folder):
+            filesystem.mv(path, target)
+
+
+def _compacted(filesystem: fsspec.AbstractFileSystem, folder: str) -> frozenset[str]:
+    try:
+        return compacted_names(filesystem.cat_file(f"{folder}/{COMPACTED_FILE}"))
+    except FileNotFoundError:
+        return frozenset()
 
 
 def _batches(url: str, time_column: str, entity_column: str) -> Iterator[pa.Table]:

@@ -33,6 +33,7 @@ from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import parse_address
 from online.api.metrics import Metrics, forget_dead_workers
 from online.api.requestlog.buffer import LogBuffer
+from online.api.requestlog.samples import Samples
 from online.api.requestlog.writer import LogWriter
 from online.api.routes.announcements import Announcements
 from online.api.routes.follower import RoutesFollower
@@ -100,7 +101,7 @@ class Service:
         self.predictions = Predictions(
             *(settings, self.routes.views, stored, answerer, self.l1, self.clock, self.buffer, self.link),
             self.invalidations,
-            self.features.from_snapshot,
+            Samples(settings.log_sample, settings.log_never, self.features.from_snapshot),
         )
         self.is_draining = False
         self._stack = AsyncExitStack()

@@ -114,6 +114,9 @@ class ApiSettings(BaseSettings):
     log_sample: float = Field(
         0.01, ge=0, le=1, description="Share of answers whose inputs and outputs are logged."
     )
+    log_never: tuple[str, ...] = Field(
+        (), description="Features and outputs, by name, whose values are never among them, whatever the model."
+    )
     drain_delay_s: NonNegativeFloat = Field(
         0.5, description="After SIGTERM: how long `/readyz` says no before the sockets close."
     )

@@ -1,9 +1,8 @@
 """Outcomes as documents of the endpoint, and as rows of the request log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from zlib import crc32
 
 import orjson
 
@@ -13,7 +12,6 @@ from schemas.names import is_unicode
 
 _STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
 _LIVE_TIMING = ", ".join(f"{stage};dur=%.3f" for stage in _STAGES).encode()
-_MAX_INPUT_BYTES = 16 << 10
 
 
 def result_json(outcome: Outcome, request_id: str, now_ms: int) -> bytes:
@@ -58,22 +56,6 @@ def rfc3339(ms: int) -> str:
 @lru_cache(maxsize=1024)  # a generation has one time for all its answers, and live ones are of this second
 def _to_the_second(s: int) -> str:
     return datetime.fromtimestamp(s, UTC).replace(tzinfo=None).isoformat()
-
-
-def is_sampled(request_id: str, entity: bytes, share: float) -> bool:
-    """The same request and entity are sampled in the same way everywhere."""
-    return crc32(entity, crc32(request_id.encode())) < share * 0x1_0000_0000
-
-
-def inputs_json(record: Mapping[str, object] | None) -> str | None:
-    """None where there is nothing, or nothing that is JSON of a bearable length."""
-    if record is None:
-        return None
-    try:
-        text = orjson.dumps(record)
-    except (TypeError, ValueError):
-        return None
-    return text.decode() if len(text) <= _MAX_INPUT_BYTES else None
 
 
 def log_row(

@@ -13,7 +13,7 @@ import orjson
 
 from online.api.answering.l1 import L1, Kept
 from online.api.http.conditional import etag_of_outputs
-from online.api.http.documents import inputs_json, is_sampled, rfc3339
+from online.api.http.documents import rfc3339
 from online.api.http.exchange import Exchange
 from online.api.http.head import Kind
 from online.api.http.sink import LogSink
@@ -21,6 +21,7 @@ from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get, hget
+from online.api.requestlog.samples import Samples
 from online.api.routes.view import Layer, ModelView, VersionView
 from schemas.codec import CorruptValue, unpack
 from schemas.http import Source
@@ -57,13 +58,12 @@ class Hits:
         clock: RedisClock,
         invalidations: Invalidations,
         sink: LogSink,
-        sample: float,
-        sample_record: Callable[[ModelView, bytes], Mapping[str, object] | None],
+        samples: Samples,
         give_back: "Callable[[Reply, list[object] | Exception], None]",
     ) -> None:
         self._views, self._link, self._l1, self._clock = views, link, l1, clock
         self._invalidations, self._sink = invalidations, sink
-        self._sample, self._sample_record, self.give_back = sample, sample_record, give_back
+        self._samples, self.give_back = samples, give_back
         self._lanes: dict[str, _Lane] = {}
 
     def take(self, exchange: Exchange, model: str) -> bool:
@@ -140,9 +140,8 @@ class Hits:
         head = (len(body), request_id_bytes, kept.etag, age_ms // 1000, version.cache_lines, *timings_ms)
         exchange.answer(200, _HEAD % head, body)
         inputs = outputs = None
-        if is_sampled(request_id, reply.raw, self._sample):
-            inputs = inputs_json(self._sample_record(reply.lane.view, reply.raw))
-            outputs = list(kept.outputs)
+        if self._samples.takes(request_id, reply.raw):
+            inputs, outputs = self._samples.parts(reply.lane.view, version, reply.raw, None, kept.outputs)
         total_us = (time.perf_counter_ns() - exchange.started_ns) // 1000
         row = (
             *(now_us, request_id, reply.raw.decode(), version.name, kept.generation, None, None),

@@ -6,7 +6,7 @@ They are described to OpenAPI in `openapi.py`, from the same models that a test 
 import logging
 import time
 from asyncio import get_running_loop
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ from online.api.answering.outcome import Item, Outcome
 from online.api.answering.stored import Stored
 from online.api.http.body import check_entity, check_media_type, parse_batch, parse_json, parse_predict
 from online.api.http.conditional import conditional, etag_of, refused_wish_line, wish_of
-from online.api.http.documents import inputs_json, is_sampled, log_row, result_json, server_timing
+from online.api.http.documents import log_row, result_json, server_timing
 from online.api.http.exchange import Exchange
 from online.api.http.head import Kind, deadline_of, decode_entity
 from online.api.http.hits import Hits, Reply
@@ -28,6 +28,7 @@ from online.api.http.sink import LogSink
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
+from online.api.requestlog.samples import Samples
 from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
 from online.errors import BodyTooLarge, MethodNotAllowed, NotReady, ServingError, UnknownModel
@@ -41,7 +42,7 @@ _MARGIN_S = 0.01
 
 
 class Predictions:
-    """`views` are the follower's, by model; `sample_record` gives features of a sampled hit, without waiting."""
+    """`views` are the follower's, by model."""
 
     def __init__(
         self,
@@ -54,18 +55,16 @@ class Predictions:
         sink: LogSink,
         link: RedisLink,
         invalidations: Invalidations,
-        sample_record: Callable[[ModelView, bytes], Any],
+        samples: Samples,
     ) -> None:
         self._models = {model.encode(): model for model in settings.models}
         self._views, self._answerer, self._clock, self._sink = views, answerer, clock, sink
-        self._stored, self._l1, self._sample_record = stored, l1, sample_record
+        self._stored, self._l1, self._samples = stored, l1, samples
         self._deadline_ms, self.max_body_bytes = settings.deadline_ms, settings.max_body_bytes
-        self._sample = settings.log_sample
         self._loop = get_running_loop()
         self._hits = Hits(
             *(views, link, l1, clock, invalidations, sink),
-            settings.log_sample,
-            sample_record,
+            samples,
             self._go_on,
         )
 
@@ -210,15 +209,9 @@ class Predictions:
     ) -> None:
         """`times_us`: in total, before the look-up, and for the answer's text."""
         row = log_row(outcome, request_id, now_us, *times_us)
-        if (
-            outcome.outputs is not None
-            and isinstance(item, Item)
-            and is_sampled(request_id, item.raw, self._sample)
-        ):
-            record = outcome.record
-            if record is None:
-                record = self._sample_record(view, item.raw)
-            row = (*row[:-2], inputs_json(record), list(outcome.outputs))
+        if outcome.outputs is not None and isinstance(item, Item) and self._samples.takes(request_id, item.raw):
+            sampled = self._samples.parts(view, outcome.version, item.raw, outcome.record, outcome.outputs)
+            row = (*row[:-2], *sampled)
         self._sink.add(view.document.model, row)
 
     def _refuse(self, asked: Exchange, error: ServingError) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from online.api.requestlog.stream import Claimed, model_of
 from schemas.arrow import REQUEST_LOG
-from schemas.names import requests_hour_path
+from schemas.names import COMPACTED_FILE, compacted_names, requests_hour_path
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,18 @@ class ParquetFolder:
         table = pa.Table.from_batches(stream.batches(), REQUEST_LOG)
         for hour, rows in _by_hour(table):
             folder = f"{self._root}/{requests_hour_path(model_of(stream.path), hour)}"
-            self._write(folder, f"{stream.path.stem}.parquet", rows)
+            name = f"{stream.path.stem}.parquet"
+            # A conversion that was cut left this hour's file, and compaction has merged it since.
+            if name not in self._compacted(folder):
+                self._write(folder, name, rows)
         stream.path.unlink()
         return int(table.num_rows)
+
+    def _compacted(self, folder: str) -> frozenset[str]:
+        try:
+            return compacted_names(self._fs.cat_file(f"{folder}/{COMPACTED_FILE}"))
+        except FileNotFoundError:
+            return frozenset()
 
     def _write(self, folder: str, name: str, rows: pa.Table) -> None:
         """Readers skip names that begin with a dot; the rename makes it a file."""
