@@ -25,6 +25,9 @@ class Followed:
     def ask(self, entity: str = "e1") -> dict[str, object]:
         return dict(self.api.client.get(f"/v1/models/delay/predictions/{entity}").json())
 
+    def revision(self) -> int:
+        return int(self.api.client.get("/v1/models/delay").json()["revision"])
+
     def refusal(self) -> str:
         return str(self.api.client.get("/readyz").json()["models"]["delay"].get("refused_document", ""))
 
@@ -67,11 +70,20 @@ def test_older_documents_are_ignored(followed: Followed) -> None:
         assert followed.ask()["version"] == "2"
 
 
+def test_another_document_of_the_same_order_is_taken(followed: Followed) -> None:
+    """As after a kill of Redis that lost the last change, when the next one took its revision."""
+    followed.first.publish(followed.redis, revision=2)
+    followed.second.publish(followed.redis, NEXT, revision=2, ordinal=2)
+    wait_for(lambda: {str(followed.ask()["version"]) for _ in range(20)} == {"2"}, what="the later change")
+
+
 def test_documents_that_cannot_be_used_change_nothing(followed: Followed, tmp_path: Path) -> None:
     """The old one stays live and readiness tells why; a good one that follows is taken."""
     redis, key = followed.redis, routes_key("delay")
-    good = followed.second.publish(followed.redis, NEXT, epoch=1, revision=1, ordinal=2)  # too old to be taken
-    good = good.model_copy(update={"revision": 2})
+    followed.first.publish(redis, revision=2)
+    wait_for(lambda: {followed.revision() for _ in range(20)} == {2}, what="revision 2 in every worker")
+    good = followed.second.publish(redis, NEXT, epoch=1, revision=1, ordinal=2)  # too old to be taken
+    good = good.model_copy(update={"revision": 3})
     version, generation = good.versions["2"], good.versions["2"].generations[0]
 
     def route(**changed: object) -> None:

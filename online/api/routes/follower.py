@@ -18,6 +18,7 @@ from online.api.routes.loading import RefusedDocument, load_view, parse_document
 from online.api.routes.manifests import ManifestStore
 from online.api.routes.view import ModelView
 from schemas.keys import routes_key
+from schemas.routes import RoutesDocument
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class RoutesFollower:
         try:
             document = parse_document(raw, model)
             held = self.views.get(model)
-            if held is None or document.order > held.document.order:
+            if held is None or _replaces(document, held.document):
                 self._switch(await asyncio.to_thread(load_view, document, self._manifests))
                 if not is_from_disk:
                     await self._keep(model, raw)
@@ -131,3 +132,8 @@ class RoutesFollower:
 
     def _path(self, model: str) -> Path:
         return self._folder / f"{model}.json"
+
+
+def _replaces(document: RoutesDocument, held: RoutesDocument) -> bool:
+    """Also of the same order, if another: it was made after Redis had lost the held one with its last second."""
+    return document.order > held.order or (document.order == held.order and document != held)
