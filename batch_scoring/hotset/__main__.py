@@ -1,5 +1,6 @@
 """The hot set of a night: the known entities that were asked for most, newer requests counting more."""
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from math import floor
@@ -11,22 +12,28 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from batch_scoring.files import dataset, remove, spark_url, staged_folder, write_parquet
-from batch_scoring.hotset.counts import request_weights, window_begin
+from batch_scoring.hotset.changes import select_changed
+from batch_scoring.hotset.cli import main as try_on_a_log
+from batch_scoring.hotset.counts import peak_minute_requests, request_weights, window_begin
 from batch_scoring.hotset.log_files import LogFiles, drop_damaged, log_files
 from batch_scoring.job import run_step, step_parser
-from batch_scoring.runs import LOG, Run, stage
+from batch_scoring.runs import LOG, Role, Run, stage
 from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
 from schemas.arrow import HOT_SET
 
 STEP = "select"
+COMMANDS = ("choose", "backtest")
 
 
 def select(run: Run, settings: BatchSettings) -> dict[str, object]:
     """Writes `hotset/`: at most the hot fraction of the known entities, and none that nobody asked for.
 
-    Equal weights at the cut are ordered by the entity's bytes, so that a retried stage chooses the same set.
+    Equal weights at the cut are ordered by the entity's bytes, so that a retried stage chooses the same set. For a
+    delta see `select_changed`.
     """
+    if run.role is Role.DELTA:
+        return select_changed(run, settings)
     known = run.count("features", "rows")
     # As written, not as the nearest double: 0.29 of 100 is 29.
     budget = max(1, floor(known * Fraction(str(settings.hot_fraction))))
@@ -34,12 +41,15 @@ def select(run: Run, settings: BatchSettings) -> dict[str, object]:
     with spark_session(f"hotset-select-{run.generation}") as spark:
         with stage(run, "counts of the request log") as facts:
             _count(spark, run, settings, files)
+            begin = window_begin(run.as_of, settings.history_days)
+            peak = peak_minute_requests(spark, files.good, begin, run.as_of)
             facts |= {"files": len(files.good), "set aside": len(files.aside), "rows": files.rows}
         with stage(run, "choice") as facts:
             chosen = _choose(spark, run, budget)
             facts |= {"known": known, "budget": budget, "chosen": chosen}
     report: dict[str, object] = {"known": known, "budget": budget, "chosen": chosen, "rows_read": files.rows}
     report |= {"log_files": len(files.good), "log_files_aside": files.aside, **_coverage(run)}
+    report["peak_minute_requests"] = peak
     remove(run.place("counts"))
     if report["requests"] == 0:
         LOG.warning(
@@ -95,6 +105,9 @@ def _coverage(run: Run) -> dict[str, object]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] in COMMANDS:
+        return try_on_a_log(words)
     return run_step(STEP, select, step_parser(STEP, __doc__ or "").parse_args(argv).run)
 
 

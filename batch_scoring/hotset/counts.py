@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_scoring.hotset.log_files import Kind
@@ -26,10 +26,25 @@ def request_weights(
     log = _read(spark, files)
     age_days = (F.lit(as_of.timestamp()) - F.unix_micros("time") / 1e6) / 86400
     window = (F.col("time") >= F.lit(begin)) & (F.col("time") < F.lit(as_of))
-    weight = F.pow(F.lit(0.5), age_days / F.lit(half_life_days))
     kept = log.where(window & F.col("entity").isNotNull() & F.col("status").isin(*_ANSWERED))
+    return decayed_counts(kept, F.pow(F.lit(0.5), age_days / F.lit(half_life_days)))
+
+
+def decayed_counts(log: DataFrame, weight: Column) -> DataFrame:
+    """(entity, weight, requests): sums over a log's rows, each of which has an `entity` and counts `weight`."""
     # Rounded, since a sum's last digits depend on the order of addition, which a retry may change.
-    return kept.groupBy("entity").agg(F.round(F.sum(weight), 9).alias("weight"), F.count("*").alias("requests"))
+    return log.groupBy("entity").agg(F.round(F.sum(weight), 9).alias("weight"), F.count("*").alias("requests"))
+
+
+def peak_minute_requests(spark: SparkSession, files: Mapping[str, Kind], begin: datetime, as_of: datetime) -> int:
+    """The most answered requests in any one minute of [begin, as_of)."""
+    if not files:
+        return 0
+    window = (F.col("time") >= F.lit(begin)) & (F.col("time") < F.lit(as_of))
+    answered = _read(spark, files).where(window & F.col("status").isin(*_ANSWERED))
+    minutes = answered.groupBy(F.expr("unix_micros(time) div 60000000").alias("minute")).count()
+    peak = minutes.agg(F.max("count")).first()
+    return int(peak[0] or 0) if peak else 0
 
 
 def _read(spark: SparkSession, files: Mapping[str, Kind]) -> DataFrame:

@@ -1,0 +1,1 @@
+"""The choice of entities beside other ways to use the same memory: `make bench-hotset`."""
