@@ -39,7 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, settings: StackSettings) -> int:
     if arguments.command == "run":
         seconds = run_night(
-            settings, _night(arguments, settings), arguments.as_of, _say, fail_fast=not arguments.retry
+            settings,
+            _models(arguments, settings),
+            arguments.as_of,
+            _say,
+            fail_fast=not arguments.retry,
+            parameters=_parameters(arguments),
         )
         _say(f"night done; steps took {sum(seconds.values()):.0f} s")
         return 0
@@ -50,15 +55,22 @@ def _run(arguments: argparse.Namespace, settings: StackSettings) -> int:
     return subprocess.run([AIRFLOW_BIN / "airflow", *arguments.words], env=env, cwd=HOME, check=False).returncode
 
 
-def _night(arguments: argparse.Namespace, settings: StackSettings) -> dict[str, str]:
+def _models(arguments: argparse.Namespace, settings: StackSettings) -> list[dict[str, str]]:
+    """The models of the last night, and the one that is named now with its bundle."""
+    known = {one["model"]: one for one in remembered(settings)}
+    if arguments.bundle:
+        if not arguments.model:
+            raise BadSettings("--bundle needs --model")
+        given = {"model": arguments.model, "bundle": arguments.bundle, "digest": arguments.digest}
+        known[arguments.model] = {name: text for name, text in given.items() if text}
+    if not known and "AIRFLOW_VAR_HOTSET" not in os.environ:
+        raise BadSettings("--model and --bundle needed: no night of this state folder named them before")
+    return list(known.values())
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, str]:
     given = {name: getattr(arguments, name) for name in ("model", "bundle", "digest")}
-    chosen = remembered(settings) | {name: value for name, value in given.items() if value}
-    if given["bundle"] and not given["digest"]:
-        chosen.pop("digest", None)
-    missing = [f"--{name}" for name in ("model", "bundle") if name not in chosen]
-    if missing and "AIRFLOW_VAR_HOTSET" not in os.environ:
-        raise BadSettings(f"{' and '.join(missing)} needed: no night of this state folder named them before")
-    return chosen
+    return {name: text for name, text in given.items() if text}
 
 
 def _ui(settings: StackSettings, env: Mapping[str, str]) -> int:
@@ -109,9 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run the night once, by `airflow dags test`")
     run.add_argument("--as-of", "--date", type=_moment, help="end of the data interval, ISO 8601 (default: now)")
-    run.add_argument("--model", help="default: as in the last night")
-    run.add_argument("--bundle", help="URL of the model bundle; default: as in the last night")
-    run.add_argument("--digest", help="sha256 of the bundle's manifest")
+    run.add_argument("--model", help="this one only (default: all that had a night here)")
+    run.add_argument("--bundle", help="URL of its bundle (default: what is in service)")
+    run.add_argument("--digest", help="sha256 of that bundle's manifest")
     run.add_argument("--retry", action="store_true", help="retry a failed step as in production")
     commands.add_parser("ui", help="Airflow with its web interface, until interrupted")
     other = commands.add_parser("exec", help="any command of Airflow, such as: exec dags list")

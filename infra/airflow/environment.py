@@ -7,7 +7,7 @@ product's. It parses the DAGs, and starts each step as a process of the product'
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from infra.local.java import find_java_home
@@ -24,12 +24,12 @@ class NoJava(Exception):
 
 
 def airflow_environment(
-    settings: StackSettings, night: Mapping[str, str], caller: Mapping[str, str] = os.environ
+    settings: StackSettings, models: Sequence[Mapping[str, str]], caller: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Everything that Airflow and the steps it starts need to know.
 
     Args:
-        night: `model`, `bundle` and optionally `digest`: the Airflow Variable `hotset`, whose places are added.
+        models: for each, `model`, `bundle` and optionally `digest`: those of the Airflow Variable `hotset`.
 
     Raises:
         NoJava: none of version 17 or 21 was found.
@@ -38,23 +38,23 @@ def airflow_environment(
     if java_home is None:
         raise NoJava("Spark needs Java 17 or 21, and none was found: `make setup` says what to do")
     home = settings.state / "airflow"
-    variable = {"home": str(HOME), "python": str(PRODUCT_PYTHON), "digest": None, **night}
+    variable = {"home": str(HOME), "python": str(PRODUCT_PYTHON), "models": [dict(model) for model in models]}
     batch = {
         name: text for name, text in process_environment(settings, caller).items() if name.startswith("BATCH_")
     }
     return {
         **caller,
         **batch,
-        **_config(settings, home),
+        **_config(settings, home, caller),
         **_spark(java_home, caller),
         "AIRFLOW_VAR_HOTSET": caller.get("AIRFLOW_VAR_HOTSET", json.dumps(variable)),
     }
 
 
-def _config(settings: StackSettings, home: Path) -> dict[str, str]:
+def _config(settings: StackSettings, home: Path, caller: Mapping[str, str]) -> dict[str, str]:
     url = f"http://{LOOPBACK}:{settings.port('airflow')}"
     chosen = {
-        "core__dags_folder": str(HOME / "dags"),
+        "core__dags_folder": caller.get("AIRFLOW__CORE__DAGS_FOLDER", str(HOME / "dags")),
         "core__load_examples": "False",
         "core__default_timezone": "utc",
         "core__simple_auth_manager_all_admins": "True",

@@ -1,4 +1,4 @@
-"""Runs one night by `airflow dags test`, telling how far it is.
+"""Runs a DAG once by `airflow dags test`, telling how far it is.
 
 The whole of Airflow's output goes to `STATE/log/night.log`; the caller hears one line for each step.
 """
@@ -24,11 +24,16 @@ NIGHT_MARK = "LOCAL_NIGHT"
 DAG_ID = "nightly_precompute"
 SAY_EVERY_S = 10.0
 TAIL_LINES = 40
-_STARTED = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
-_ENDED = re.compile(r"\[DAG TEST\] end task task_id=(\w+)")
+_STARTED = re.compile(r"\[DAG TEST\] starting task_id=(\S+) map_index=(-?\d+)")
+_ENDED = re.compile(r"\[DAG TEST\] end task task_id=(\S+) map_index=(-?\d+)")
 _STATE = re.compile(r"Task instance state updated .*new_state=(\w+)")
+_WELL = ("success", "skipped")
 # What Airflow says of itself around the output of a step.
-_NOISE = re.compile(r"\[(airflow\.(?!task\.hooks)|task\]|py\.warnings|alembic)|^\s|^Traceback|No tasks to run")
+_NOISE = re.compile(
+    r"\[(airflow\.(?!task\.hooks|task\.operators\.hotset)|task\]|py\.warnings|alembic)"
+    r"|^\s|^Traceback|No tasks to run"
+)
+_SOURCE = r"\s+\[airflow\.task\.(hooks|operators)"
 
 Say = Callable[[str], None]
 
@@ -43,10 +48,14 @@ class NightFailed(Exception):
 
 @dataclass
 class Night:
-    """How far one run is, read from Airflow's output. `seconds`: what each finished step took."""
+    """How far one run is, read from Airflow's output.
+
+    `seconds`: what each finished step took, with its retries. `failures`: the end of what a step wrote whose last
+    try failed.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict)
-    failed: str | None = None
+    failures: dict[str, list[str]] = field(default_factory=dict)
     step: str | None = None
     began: float = 0.0
     lines: list[str] = field(default_factory=list)
@@ -54,33 +63,63 @@ class Night:
     def take(self, line: str, now: float) -> str | None:
         """Takes one line of output; returns what there is to tell, if anything."""
         if started := _STARTED.search(line):
-            self.step, self.began, self.lines, self.failed = started[1], now, [], None
+            self.step, self.began, self.lines = _named(started), now, []
+            self.failures.pop(self.step, None)
             return f"{self.step} ..."
-        if (state := _STATE.search(line)) and state[1] != "success" and self.step:
-            self.failed = self.step
+        if (state := _STATE.search(line)) and state[1] not in _WELL and self.step:
+            self.failures[self.step] = self.lines
         if (ended := _ENDED.search(line)) and self.step:
-            self.seconds[ended[1]] = now - self.began
-            self.step = None
-            return f"{ended[1]} {'failed' if self.failed else 'done'} after {self.seconds[ended[1]]:.1f} s"
+            step, self.step = _named(ended), None
+            took_s = now - self.began
+            self.seconds[step] = self.seconds.get(step, 0.0) + took_s
+            return f"{step} {'failed' if step in self.failures else 'done'} after {took_s:.1f} s"
         if not _NOISE.search(line):
             self.lines.append(_words(line))
         return None
 
 
+def _named(found: re.Match[str]) -> str:
+    """A step without its groups, and with its place among the runs where it is not the first."""
+    name, place = found[1].rpartition(".")[2], int(found[2])
+    return f"{name}[{place}]" if place > 0 else name
+
+
 def run_night(
     settings: StackSettings,
-    night: Mapping[str, str],
+    models: Sequence[Mapping[str, str]],
     as_of: datetime | None = None,
     say: Say = print,
     environment: Mapping[str, str] = os.environ,
     fail_fast: bool = True,
+    parameters: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
-    """Runs the DAG once, by Airflow, with real tasks.
+    """Runs the nightly DAG once, as `run_dag` does.
 
     Args:
-        night: `model`, `bundle`, optionally `digest`.
+        models: for each, `model`, `bundle` and optionally `digest`; kept for later runs of this state folder.
         as_of: end of the data interval, with time zone; default: now.
-        fail_fast: end at the first failed try, instead of after Airflow's retries.
+        parameters: of the run: `model`, `bundle`, `digest`.
+    """
+    remember(settings, models)
+    return run_dag(settings, DAG_ID, models, as_of, parameters, say, environment, fail_fast)
+
+
+def run_dag(
+    settings: StackSettings,
+    dag_id: str,
+    models: Sequence[Mapping[str, str]],
+    as_of: datetime | None = None,
+    parameters: Mapping[str, str] | None = None,
+    say: Say = print,
+    environment: Mapping[str, str] = os.environ,
+    fail_fast: bool = True,
+) -> dict[str, float]:
+    """Runs a DAG once, by Airflow, with real tasks.
+
+    Args:
+        models: those of the Variable.
+        parameters: of the run.
+        fail_fast: end at the first failed try, instead of after Airflow's retries and all other steps.
 
     Returns:
         Seconds of each step.
@@ -88,14 +127,15 @@ def run_night(
     Raises:
         NightFailed: a step failed, or Airflow did not come to run any.
     """
-    env = airflow_environment(settings, night, environment)
-    remember(settings, night)
+    env = airflow_environment(settings, models, environment)
     migrate(settings, env, say)
     moment = (as_of or datetime.now(UTC)).astimezone(UTC).isoformat()
-    argv = [str(AIRFLOW_BIN / "airflow"), "dags", "test", DAG_ID, moment]
+    argv = [str(AIRFLOW_BIN / "airflow"), "dags", "test", dag_id, moment]
+    if parameters:
+        argv += ["--conf", json.dumps(dict(parameters))]
     log = settings.state / "log" / "night.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    say(f"night as of {moment}: starting Airflow (its log: {log})")
+    say(f"{dag_id} as of {moment}: starting Airflow (its log: {log})")
     return _follow(argv, env, log, say, fail_fast)
 
 
@@ -115,17 +155,17 @@ def migrate(settings: StackSettings, env: Mapping[str, str], say: Say) -> None:
     stamp.write_text(version, encoding="utf-8")
 
 
-def remember(settings: StackSettings, night: Mapping[str, str]) -> None:
-    """Keeps what a night ran with, for the UI and for later nights of this state folder."""
+def remember(settings: StackSettings, models: Sequence[Mapping[str, str]]) -> None:
+    """Keeps what a night ran with, for the UI and for later runs of this state folder."""
     path = _night_file(settings)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(dict(night), indent=1), encoding="utf-8")
+    path.write_text(json.dumps({"models": [dict(model) for model in models]}, indent=1), encoding="utf-8")
 
 
-def remembered(settings: StackSettings) -> dict[str, str]:
-    """What the last night ran with; empty before the first."""
+def remembered(settings: StackSettings) -> list[dict[str, str]]:
+    """The models that the last night ran with; empty before the first."""
     path = _night_file(settings)
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    return list(json.loads(path.read_text(encoding="utf-8")).get("models", [])) if path.exists() else []
 
 
 def _night_file(settings: StackSettings) -> Path:
@@ -153,7 +193,7 @@ def _follow(argv: list[str], env: Mapping[str, str], log: Path, say: Say, fail_f
             told = night.take(line, time.monotonic()) if line is not None else _still(night)
             if told:
                 say(told)
-            if night.failed and night.step is None and fail_fast:
+            if night.failures and night.step is None and fail_fast:
                 break
         else:
             process.wait()
@@ -162,9 +202,10 @@ def _follow(argv: list[str], env: Mapping[str, str], log: Path, say: Say, fail_f
         end_group(process)
         end_marked(mark)
         reader.join()
-    if night.failed or process.returncode:
-        what = f"step {night.failed}" if night.failed else "airflow dags test"
-        raise NightFailed(f"{what} failed; all of its log is in {log}. Its end:\n{_tail(night.lines)}")
+    if night.failures or process.returncode:
+        what = f"step {', '.join(night.failures)}" if night.failures else "airflow dags test"
+        said = next(iter(night.failures.values()), night.lines)
+        raise NightFailed(f"{what} failed; all of its log is in {log}. Its end:\n{_tail(said)}")
     return night.seconds
 
 
@@ -202,7 +243,7 @@ def _still(night: Night) -> str:
 
 def _words(line: str) -> str:
     """A line of a step's output without Airflow's time stamp and source."""
-    return re.sub(r"^\S+Z \[\w+ *\] |\s+\[airflow\.task\.hooks\S* .*$|\s+\[airflow\.task\.hooks\S*\].*$", "", line)
+    return re.sub(rf"^\S+Z \[\w+ *\] |{_SOURCE}\S* .*$|{_SOURCE}\S*\].*$", "", line)
 
 
 def _tail(lines: Sequence[str]) -> str:

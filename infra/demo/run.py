@@ -151,7 +151,8 @@ def run_first_night(settings: StackSettings, day: date, trained: Trained) -> Nig
     """The DAG as Airflow runs it, and what it left."""
     as_of = datetime.combine(day, time_of_day(NIGHT_HOUR_UTC), UTC)
     with step("Run the nightly DAG by Airflow"):
-        run_night(settings, {"model": MODEL, "bundle": str(trained.bundle), "digest": trained.digest}, as_of, say)
+        model = {"model": MODEL, "bundle": str(trained.bundle), "digest": trained.digest}
+        run_night(settings, [model], as_of, say, parameters=model)
     with step("Wait until the endpoint serves the new generation"):
         generation = wait_for_generation(settings)
         say(f"generation {generation}")

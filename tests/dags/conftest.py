@@ -13,8 +13,7 @@ import pytest
 from infra.airflow.environment import AIRFLOW_BIN, airflow_environment
 from infra.airflow.night import migrate, quiet
 from infra.local.settings import HOME, StackSettings
-
-DAG_FILE = HOME / "dags" / "nightly_precompute_dag.py"
+from tests.dags.dag_folder import DAGS, copy_dags
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,19 @@ class Airflow:
 
 @pytest.fixture(scope="session")
 def airflow() -> Iterator[Airflow]:
-    """Airflow with the nightly DAG, and the same DAG on New York's time."""
+    """Airflow with the DAGs, and the nightly one on New York's time as well."""
     folder = Path(tempfile.mkdtemp(prefix="hotset-airflow-"))
     try:
         settings = StackSettings.on_free_ports(folder)
-        env = airflow_environment(
-            settings, {"model": "delay", "bundle": "file:///bundles/delay", "digest": "ab" * 32}
-        )
+        env = airflow_environment(settings, [{"model": "delay", "bundle": "file:///bundles/delay"}])
         migrate(settings, env, quiet)
         dags = folder / "dags"
-        dags.mkdir()
-        shutil.copy(DAG_FILE, dags)
-        text = DAG_FILE.read_text(encoding="utf-8").replace('TIMEZONE = "UTC"', 'TIMEZONE = "America/New_York"')
+        copy_dags(dags)
+        text = (
+            (DAGS / "nightly_precompute_dag.py")
+            .read_text(encoding="utf-8")
+            .replace('TIMEZONE = "UTC"', 'TIMEZONE = "America/New_York"')
+        )
         text = text.replace("def nightly_precompute(", "def new_york(").replace(
             "\nnightly_precompute()", "\nnew_york()"
         )

@@ -1,4 +1,4 @@
-"""Run by Airflow's Python: makes real runs of the DAG, renders `begin` for each by `tasks render`, prints JSON.
+"""Run by Airflow's Python: makes real runs of the DAGs, renders a step of each by `tasks render`, prints JSON.
 
 One process for all of them, since Airflow takes seconds to start.
 """
@@ -7,13 +7,16 @@ import ast
 import contextlib
 import io
 import json
-import os
 import re
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from airflow.cli.cli_parser import get_parser
+from airflow.cli.commands.task_command import task_render
 from airflow.models.serialized_dag import SerializedDagModel
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.cli import get_bagged_dag
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 
@@ -29,15 +32,26 @@ def cli(*words: str) -> str:
     return out.getvalue()
 
 
-def begin_environment(dag: str, run_id: str) -> dict[str, str]:
-    """What `begin` would get in its environment in that run."""
-    shown = cli("tasks", "render", dag, "begin", run_id)
-    return ast.literal_eval(re.search(r"property: env\n.*\n(\{.*\})", shown)[1])
+def rendered(dag: str, run_id: str, step: str = "begin") -> dict[str, str]:
+    """The arguments that the step would call the product with in that run, less those of its model.
+
+    What a mapped group gives its steps is known only when they run; `chosen` shows that.
+    """
+    read = get_bagged_dag(None, dag)
+    task = read.get_task(step)
+    for field in ("arguments", "about"):
+        setattr(task, field, {name: text for name, text in getattr(task, field).items() if isinstance(text, str)})
+    words = ["tasks", "render", dag, step, run_id]
+    words += ["--map-index", "0"] if task.get_closest_mapped_task_group() else []
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        task_render(get_parser().parse_args(words), dag=read)
+    return ast.literal_eval(re.search(r"property: arguments\n.*\n(\{.*\})", out.getvalue())[1])
 
 
-def triggered(dag: str, run_id: str, *words: str) -> dict[str, str]:
+def triggered(dag: str, run_id: str, *words: str, step: str = "begin") -> dict[str, str]:
     cli("dags", "trigger", dag, "--run-id", run_id, "--output", "json", *words)
-    return begin_environment(dag, run_id)
+    return rendered(dag, run_id, step)
 
 
 def by_asset_event() -> dict[str, str]:
@@ -49,7 +63,7 @@ def by_asset_event() -> dict[str, str]:
         triggered_by=DagRunTriggeredByType.ASSET,
         state=DagRunState.QUEUED,
     )
-    return begin_environment(DAG, "asset")
+    return rendered(DAG, "asset")
 
 
 def scheduled(dag: str) -> dict[str, str]:
@@ -64,7 +78,7 @@ def scheduled(dag: str) -> dict[str, str]:
         triggered_by=DagRunTriggeredByType.TIMETABLE,
         state=DagRunState.QUEUED,
     )
-    return begin_environment(dag, "scheduled")
+    return rendered(dag, "scheduled")
 
 
 def nights(dag: str, first: datetime, count: int) -> list[list[str]]:
@@ -84,33 +98,58 @@ def nights(dag: str, first: datetime, count: int) -> list[list[str]]:
     return found
 
 
-def without_digest() -> dict[str, str]:
-    """The Variable with only what it must hold."""
-    whole = os.environ["AIRFLOW_VAR_HOTSET"]
+HOTSET = {
+    "models": [
+        {"model": "delay", "bundle": "file:///bundles/delay", "digest": "ab" * 32},
+        {"model": "churn", "bundle": "file:///bundles/churn"},
+    ]
+}
+
+
+def chosen(**given: str) -> list[dict[str, str]] | str:
+    """What `begin` is called for, of two models and with these parameters; or the words of the refusal."""
+    return chosen_of(HOTSET, given)
+
+
+def chosen_of(hotset: Mapping[str, object], given: Mapping[str, str]) -> list[dict[str, str]] | str:
+    get_bagged_dag(None, DAG)  # puts the folder of the DAGs on the path
+    from hotset_steps import chosen_models
+
+    parameters = {"model": None, "bundle": None, "digest": None, **given}
     try:
-        os.environ["AIRFLOW_VAR_HOTSET"] = json.dumps(
-            {k: v for k, v in json.loads(whole).items() if k != "digest"}
-        )
-        return triggered(DAG, "no-digest")
-    finally:
-        os.environ["AIRFLOW_VAR_HOTSET"] = whole
+        return chosen_models(hotset, parameters)
+    except AirflowFailException as refusal:
+        return str(refusal)
 
 
 def main() -> None:
     cli("dags", "reserialize")
-    conf = json.dumps({"model": "other", "bundle": "file:///elsewhere; rm -rf /"})
+    bundle = "file:///elsewhere; rm -rf / {{ 7 * 7 }}"
+    release = json.dumps({"model": "other", "bundle": bundle})
+    back = json.dumps({"model": "delay", "why": "wrong", "to": "7", "from_generation": "20261128T0200Z-1"})
     print(  # noqa: T201 - its output
         json.dumps(
             {
+                "import_errors": cli("dags", "list-import-errors"),
                 "scheduled": scheduled(DAG),
                 "by_hand": triggered(DAG, "by-hand"),
                 "by_hand_dated": triggered(DAG, "dated", "--logical-date", "2026-11-27T02:00:00+00:00"),
                 "future": triggered(DAG, "future", "--logical-date", "2126-11-27T02:00:00+00:00"),
                 "asset": by_asset_event(),
                 "time_change": triggered("new_york", "change", "--logical-date", "2027-03-14T07:30:00+00:00"),
-                "conf": triggered(DAG, "conf", "--conf", conf),
-                "no_digest": without_digest(),
+                "delta": triggered("delta_refresh", "by-hand"),
+                "release": triggered("model_release", "given", "--conf", release),
+                "rollback": triggered("rollback", "given", "--conf", back, step="rollback"),
                 "nights": nights("new_york", datetime(2027, 3, 11, 7, tzinfo=UTC), 6),
+                "chosen": {
+                    "all": chosen(),
+                    "one": chosen(model="churn"),
+                    "bundle": chosen(model="delay", bundle="/b/9"),
+                    "digest_alone": chosen(model="delay", digest="cd" * 32),
+                    "bundle_of_whom": chosen(bundle="/b/9"),
+                    "unknown": chosen(model="other"),
+                    "no_models": chosen_of({"home": "/"}, {}),
+                },
             }
         ),
         file=sys.stderr,

@@ -14,7 +14,7 @@ from infra.local.stack import LocalStack
 from infra.local.supervision import marked_pids
 from tests.support.bundles import MODEL, linear_bundle
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.fault]
 
 
 def test_a_night_in_the_future_is_refused_in_words_at_once_and_leaves_nothing(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_night_in_the_future_is_refused_in_words_at_once_and_leaves_nothing(tm
             with pytest.raises(NightFailed, match=r"(?s)step begin failed.*lies in the future") as failure:
                 run_night(
                     settings,
-                    {"model": MODEL, "bundle": str(tmp_path / "bundle"), "digest": bundle.digest},
+                    [{"model": MODEL, "bundle": str(tmp_path / "bundle"), "digest": bundle.digest}],
                     datetime.now(UTC) + timedelta(days=1),
                     told.append,
                     env,
