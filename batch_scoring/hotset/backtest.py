@@ -1,17 +1,18 @@
 """Rolling origin: before each window everything is chosen and fitted on its past, then the window is replayed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from batch_scoring.hotset.baselines import POLICIES, baseline_hits
 from batch_scoring.hotset.coverage import coverage
+from batch_scoring.hotset.expected import realised
 from batch_scoring.hotset.measures import Measures, WindowResult
 from batch_scoring.hotset.plan import Plan, outlooks
 from batch_scoring.hotset.redis_eviction import Eviction
 from batch_scoring.hotset.sampling import hit_rate_error
-from batch_scoring.hotset.split import SHARES, Bools, Splits, replay, saved_ms
+from batch_scoring.hotset.split import SHARES, Splits, replay, saved_ms
 from batch_scoring.hotset.split import STEPS as SPLIT_STEPS
 from batch_scoring.hotset.trace import BadLog, Floats, Trace, Windows
 
@@ -34,7 +35,7 @@ class Backtest:
             written-back results alone, the scoring of its sets taken off.
         net_ms: what its hits saved in all, scoring of its sets and every request's look-up taken off.
         eviction: what was fitted for Redis, for after the last window.
-        coverage: of the test windows' requests, (share of entities, share of traffic).
+        coverage: (share of entities, share of traffic) of the best set of that size in each test window.
     """
 
     windows: list[WindowResult]
@@ -96,9 +97,13 @@ def backtest(
         saved - float(splits.saved_ms[0, tested].sum()),
         saved - plan.model.lookup_ms * int(is_tested.sum()),
         splits.evictions[-1],
-        coverage(_counts(trace, is_tested), int(is_tested.sum()), trace.entities),
+        coverage(_by_rank(trace, windows, tested), int(is_tested.sum()), trace.entities),
     )
 
 
-def _counts(trace: Trace, is_counted: Bools) -> Floats:
-    return np.bincount(trace.codes[is_counted], minlength=trace.entities).astype(np.float64)
+def _by_rank(trace: Trace, windows: Windows, tested: Sequence[int]) -> Floats:
+    """(m,) requests for the most asked for entity of each window, the second, and so on, over all of them."""
+    total = np.zeros(trace.entities)
+    for window in tested:
+        total += np.sort(realised(trace, windows, window))[::-1]
+    return total

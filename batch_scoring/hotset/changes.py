@@ -1,6 +1,6 @@
 """What a delta scores: the entities of the live generation whose features have changed since it was computed.
 
-Compared with the base and not with an earlier delta, so that one delta is all that a look-up has to read beside it.
+Compared with the base and not with an earlier delta, so that a look-up has one delta at most to read beside it.
 """
 
 from functools import reduce

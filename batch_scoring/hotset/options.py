@@ -16,6 +16,8 @@ _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SPANS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 # What is read into memory whole; more goes through Spark.
 LOCAL_BYTES = 256 * 10**6
+# That are simulated whole: a choice needs the best split only, a backtest says how well each did.
+MOST_REQUESTS = {"choose": 250_000, "backtest": 1_000_000}
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,10 @@ def _add_log(one: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto", help="auto: Spark above 256 MB"
     )
-    one.add_argument("--simulate-requests", type=int, default=250_000, metavar="N", help="larger logs are sampled")
+    most = MOST_REQUESTS[one.prog.rpartition(" ")[2]]
+    one.add_argument(
+        "--simulate-requests", type=int, default=most, metavar="N", help=f"more are sampled: {most:,}"
+    )
     one.add_argument("--out", default="hotset-report", metavar="FOLDER", help="default: hotset-report")
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--json", action="store_true", help="the report on standard output instead of a table")

@@ -101,6 +101,8 @@ def test_what_is_reported_adds_up(requests: list[reference.Request], slots: int)
     found = backtest(trace, windows, Plan(slots, slots), first_test=2)
     weights = [window.requests for window in found.windows]
     assert sum(weights) == sum(when >= 20 for when, _ in ordered)
+    curve = dict(found.coverage)
+    assert curve[slots / len(NAMES)] == pytest.approx(found.hit_rates["static_oracle"])
     for name in ("choice", "lru", "belady"):
         mean = np.average([window.hit_rates[name] for window in found.windows], weights=weights)
         assert found.hit_rates[name] == pytest.approx(mean)
