@@ -117,14 +117,6 @@ def _write_rejects(run: Run, task: ScoreTask, scored: Sequence[Scored]) -> int:
     return write_parquet(run.place(_REJECTS), REJECTS, tables())
 
 
-def _check_count(hot_rows: int, rows: int, rejected: int) -> None:
-    if rows + rejected < hot_rows:
-        raise RuntimeError(
-            f"{hot_rows:,} hot entities gave {rows:,} scores and {rejected:,} rejects: the features lack some of"
-            " them, run features and select again"
-        )
-
-
 def _write_scores(run: Run, task: ScoreTask, spark: SparkSession, scored: Sequence[Scored]) -> list[Written]:
     """Puts the parts together and commits them; returns them in order."""
     files = tuple(name for one in scored for name in one.files)

@@ -57,7 +57,9 @@ def _bound_threads() -> None:
     Once a process: torch refuses to change its threads between operators later.
     """
     context = TaskContext.get()
-    threads = context.cpus() if context else 1
+    if context is None:  # not Spark's process: its threads are somebody else's to bound
+        return
+    threads = context.cpus()
     set_threads(threads)
     torch.set_num_interop_threads(threads)
     pa.set_cpu_count(threads)

@@ -6,12 +6,12 @@ product's. It parses the DAGs, and starts each step as a process of the product'
 
 import json
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from infra.local.java import find_java_home
 from infra.local.programs import process_environment
+from infra.local.secret_files import secret_of
 from infra.local.settings import HOME, LOOPBACK, StackSettings
 from infra.local.spark import jvm_options
 
@@ -64,20 +64,11 @@ def _config(settings: StackSettings, home: Path, caller: Mapping[str, str]) -> d
         "api__port": str(settings.port("airflow")),
         "api__base_url": url,
         "core__execution_api_server_url": f"{url}/execution/",
-        "api_auth__jwt_secret": _secret(home),
+        # Signs the tokens between Airflow's own processes.
+        "api_auth__jwt_secret": secret_of(home / "jwt-secret"),
         "usage_data_collection__enabled": "False",
     }
     return {"AIRFLOW_HOME": str(home)} | {f"AIRFLOW__{name.upper()}": value for name, value in chosen.items()}
-
-
-def _secret(home: Path) -> str:
-    """Signs the tokens between Airflow's own processes; made once for each state folder."""
-    path = home / "jwt-secret"
-    if not path.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_hex(32), encoding="ascii")
-    return path.read_text(encoding="ascii")
 
 
 def _spark(java_home: Path, caller: Mapping[str, str]) -> dict[str, str]:

@@ -45,6 +45,11 @@ def _sockets(settings: StackSettings) -> dict[str, str]:
     return {"INFERENCE_UNIX_SOCKETS": folder} if len(folder.encode()) <= _MAX_SOCKETS_PATH else {}
 
 
+def admin_token(settings: StackSettings) -> Path:
+    """The file with the token by which a release loads its version at the node."""
+    return settings.state / "admin-token"
+
+
 def _defaults(settings: StackSettings) -> dict[str, str]:
     """Only names that the processes know: each refuses any other with its prefix."""
     data, redis, state = str(settings.data), settings.redis_url, settings.state
@@ -61,6 +66,7 @@ def _defaults(settings: StackSettings) -> dict[str, str]:
         "INFERENCE_HTTP_PORT": str(settings.port("inference")),
         "INFERENCE_GRPC_PORT": str(settings.port("grpc")),
         "INFERENCE_REDIS_URL": redis,
+        "INFERENCE_ADMIN_TOKEN": str(admin_token(settings)),
         **_sockets(settings),
         "INFERENCE_ALLOWED_BUNDLE_URLS": bundles,
         "INFERENCE_CACHE": str(state / "inference" / "bundles"),
@@ -70,6 +76,7 @@ def _defaults(settings: StackSettings) -> dict[str, str]:
         "MONITOR_DATA_URL": data,
         "MONITOR_STREAMS_DIR": str(state / "api" / "log"),
         "BATCH_REDIS_URL": redis,
+        "BATCH_ADMIN_TOKEN": str(admin_token(settings)),
         "BATCH_ALLOWED_BUNDLE_URLS": bundles,
         "BATCH_DATA_URL": data,
         "BATCH_CACHE_DIR": str(state / "cache" / "bundles"),

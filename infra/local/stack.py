@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 from xmlrpc.client import Fault
 
-from infra.local.programs import Program, default_programs, process_environment, python_path
+from infra.local.programs import Program, admin_token, default_programs, process_environment, python_path
+from infra.local.secret_files import secret_of
 from infra.local.settings import HOME, StackSettings
 from infra.local.supervision import MARK, Supervisor, already, port_is_taken
 
@@ -71,6 +72,7 @@ class LocalStack:
         """
         chosen = [self.programs[name] for name in (self.programs if names is None else names)]
         (self.settings.state / "valkey").mkdir(parents=True, exist_ok=True)
+        secret_of(admin_token(self.settings))
         changed = {program.name for program in chosen if self._write_spec(program)}
         self._supervisor.write_config(self.programs.values())
         self._supervisor.start_daemon()

@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from batch_scoring.bundle.__main__ import main
-from batch_scoring.scoring.model import ScoreTask, score_batch
+from batch_scoring.scoring.model import worker_model
+from batch_scoring.scoring.score_split import score_block
+from batch_scoring.scoring.task import ScoreTask
 from runtime.program import load_program
 from schemas.bundle import Bundle, BundleError, load_transform, read_folder
 from schemas.codec import pack_rows
@@ -81,10 +83,23 @@ def test_spark_s_workers_pack_what_a_bare_call_gives(
     columns = {"x": [float(i - 20) for i in range(40)], "y": [float(i % 3) for i in range(40)]}
     columns["x"][7] = 3e38  # a sum over it overflows
     task = ScoreTask(
-        str(bundle.folder), bundle.digest, str(tmp_path), (str(bundle.folder),), "cpu", 16, 1, 9, 1_700_000_000_000
+        bundle_url=str(bundle.folder),
+        digest=bundle.digest,
+        cache_dir=str(tmp_path),
+        allowed_urls=(str(bundle.folder),),
+        device="cpu",
+        work_url=str(tmp_path),
+        forward_rows=16,
+        block_bytes=1 << 20,
+        buckets=1,
+        parts=1,
+        ordinal=9,
+        computed_at_ms=1_700_000_000_000,
     )
-    done = score_batch(pa.RecordBatch.from_pydict({"entity": entities, **columns}), task)
-    assert done["reason"].to_pylist()[7] == "output_not_finite"
+    rows = pa.RecordBatch.from_pydict({"entity": entities, **columns})
+    done, rejects = score_block(rows, task, worker_model(task))
+    assert rejects is not None
+    assert [(row["entity"], row["reason"]) for row in rejects.to_pylist()] == [("e7", "output_not_finite")]
     good = [row for row in range(40) if row != 7]
     program, transform = (
         load_program(bundle.folder, bundle.manifest),
@@ -93,5 +108,6 @@ def test_spark_s_workers_pack_what_a_bare_call_gives(
     records = [{"x": columns["x"][row], "y": columns["y"][row]} for row in good]
     outputs = calibrate(bundle.manifest.output, program(transform.records(records).tensors))
     packed = pack_rows([entities[row].encode() for row in good], 9, 1_700_000_000_000, outputs)
-    assert [done["packed"].to_pylist()[row] for row in good] == packed
+    assert done["entity"].to_pylist() == [entities[row] for row in good]
+    assert done["packed"].to_pylist() == packed
     assert np.isfinite(outputs).all()

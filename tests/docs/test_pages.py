@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def commands(kind: str) -> list[tuple[str, str]]:
     ]
 
 
+@cache
+def help_of(*words: str) -> str:
+    """What the command says of itself; asked once, since a process of it takes a second."""
+    call = [sys.executable, "-m", *words, "--help"]
+    done = subprocess.run(call, cwd=HOME, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
@@ -45,11 +55,9 @@ def test_make_targets_exist(page: str, line: str) -> None:
 def test_commands_exist(page: str, line: str) -> None:
     found = MODULE.match(line)
     assert found, (page, line)
-    call = [sys.executable, "-m", found[1], *found[2].split(), "--help"]
-    done = subprocess.run(call, cwd=HOME, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    said = help_of(found[1], *found[2].split())
     for option in re.findall(r" (--[a-z-]+)", line):
-        assert option in done.stdout, (option, done.stdout)
+        assert option in said, (option, said)
 
 
 def test_the_configuration_page_is_current() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from infra.local.programs import Program, default_programs
+from infra.local.programs import Program, admin_token, default_programs
 from infra.local.ready import HttpProbe
 from infra.local.settings import LOOPBACK, StackSettings
 from infra.local.stack import LocalStack, StackError
@@ -62,9 +62,11 @@ def test_valkey_persists_and_evicts_only_what_may_go(make_stack: MakeStack) -> N
 def test_starting_twice_leaves_what_runs(make_stack: MakeStack) -> None:
     stack = make_stack()
     stack.start(["valkey"])
-    before = stack.pid("valkey")
+    before, token = stack.pid("valkey"), admin_token(stack.settings).read_text()
     stack.start(["valkey"])
     assert stack.pid("valkey") == before
+    assert admin_token(stack.settings).read_text() == token
+    assert admin_token(stack.settings).stat().st_mode & 0o077 == 0
     assert stack.states()["valkey"] == "ready"
 
 
