@@ -54,7 +54,7 @@ class RedisCache:
     def ask(self, key: int, now_s: float) -> bool:
         """True where the key is held at `now_s`, which never falls; where it is not, it is written."""
         if self._ttl_s is not None:
-            self._expire(now_s - self._ttl_s)
+            self._expire(now_s, self._ttl_s)
         found = self._held.get(key)
         if found is not None:
             place, counter, noted_s = found
@@ -95,10 +95,10 @@ class RedisCache:
             self._held[last] = (place, *self._held[last][1:])
         self._written_s.pop(key, None)
 
-    def _expire(self, until_s: float) -> None:
+    def _expire(self, now_s: float, ttl_s: float) -> None:
         while self._written_s:
             key = next(iter(self._written_s))  # written first, since a key that is held is not written again
-            if self._written_s[key] > until_s:
+            if now_s - self._written_s[key] < ttl_s:
                 return
             self.drop(key)
 

@@ -24,6 +24,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.fault
 async def test_on_cpu_each_is_a_process_and_one_that_dies_is_replaced(
     tmp_path: Path, bundles_folder: Path, bundle: Bundle
 ) -> None:

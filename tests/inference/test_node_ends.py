@@ -21,6 +21,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.fault
 async def test_sigterm_answers_what_is_queued_and_then_ends(
     tmp_path: Path, bundles_folder: Path, bundle: Bundle
 ) -> None:
@@ -50,6 +51,7 @@ async def test_sigterm_answers_what_is_queued_and_then_ends(
         assert list(sockets.iterdir()) == []
 
 
+@pytest.mark.fault
 async def test_a_killed_node_leaves_no_worker(
     tmp_path: Path, bundles_folder: Path, bundle: Bundle, other_bundle: Bundle
 ) -> None:

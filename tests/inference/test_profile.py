@@ -30,6 +30,7 @@ def document(path: Path) -> dict[str, Any]:
     return read
 
 
+@pytest.mark.long
 def test_an_emulated_device_is_found_again(bundle: Bundle, tmp_path: Path) -> None:
     out, png = tmp_path / "new" / "t4.json", tmp_path / "t4-picture.png"
     done = profile(
@@ -61,6 +62,7 @@ def test_an_emulated_device_is_found_again(bundle: Bundle, tmp_path: Path) -> No
     assert f"wrote {png}" in done.stdout
 
 
+@pytest.mark.long
 def test_a_real_device_and_a_lower_maximum(bundle: Bundle, tmp_path: Path) -> None:
     done = profile(
         "--bundle", bundle.folder, "--device", "cpu", "--threads", 1, "--max-batch-rows", 12, "--rounds", 3,

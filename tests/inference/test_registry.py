@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import orjson
+import pytest
 
 from schemas.bundle import Bundle
 from schemas.keys import REPLICAS_KEY
@@ -43,6 +44,7 @@ async def test_a_replica_announces_itself_and_serves_on_without_redis(
             assert await node.wait() == 0
 
 
+@pytest.mark.fault
 async def test_a_drained_replica_takes_its_name_back(tmp_path: Path, bundles_folder: Path, bundle: Bundle) -> None:
     with (
         running_valkey(tmp_path) as (url, client),

@@ -15,7 +15,7 @@ from schemas.bundle import read_folder
 from tests.support.night import AS_OF, QUERY, SmallNight
 from tests.support.request_log import hour_folder
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 FLIGHTS = [f"F{i:02d}" for i in range(20)]
 

@@ -187,6 +187,7 @@ def test_an_older_token_or_interval_cannot_activate(night: SmallNight, caplog: p
     assert "interval 20261127T0200Z is older than 20261128T0200Z" in caplog.text
 
 
+@pytest.mark.long
 def test_the_next_night_retires_the_one_before_the_previous_and_rollback_works(night: SmallNight) -> None:
     night.write_tables(FLIGHTS)
     night.write_log({"F03": 5})

@@ -21,7 +21,7 @@ OUTPUTS = np.zeros((1000, 1), np.float32)
 
 def spark_run(rows: int, seconds: float, peak_mb: float) -> SparkRun:
     cpu_s = {"driver": 0.001 * rows, "jvm": 0.001 * rows, "workers": 0.002 * rows}
-    return SparkRun(rows, seconds, seconds / 2, 2, cpu_s, peak_mb)
+    return SparkRun(rows, seconds, 2, cpu_s, peak_mb)
 
 
 def model_result(name: str, peak_mb: float) -> ModelResult:
@@ -33,7 +33,6 @@ def test_scoring_is_told_beside_both_turns_of_the_bare_loop() -> None:
     found = model_result("demo", 110.0)
     assert found.bare_per_s == 750.0
     assert found.ratio == pytest.approx(500 / 750)
-    assert found.job_ratio == pytest.approx(1000 / 750)
     assert found.marginal_ratio == pytest.approx(900 / 1.6 / 750)
     assert found.cpu_ratio == pytest.approx(3000 / 4000)
 

@@ -55,6 +55,7 @@ def test_lru_by_samples_is_close_to_lru() -> None:
     assert rate == pytest.approx(np.mean([exact.ask(key) for key in keys.tolist()]), abs=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("eviction", [Eviction(LFU), Eviction(LRU)])
 def test_a_real_server_hits_as_often(eviction: Eviction) -> None:
     keys = (np.random.default_rng(5).zipf(1.1, 12_000) % 5000).tolist()
