@@ -5,21 +5,18 @@ part has its buckets whole. The report of the score step lists the parts with th
 short or changed is never published.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from batch_scoring.bucket_bytes import digest_bytes, fields_of, score_slices
-from batch_scoring.checksum import add, bucket_digest, packed_digest
+from batch_scoring.checksum import add, packed_digest
 from batch_scoring.files import file_system
 from batch_scoring.runs import Refused, Run
 from schemas.arrow import SCORES
-from schemas.keys import field_of
 from schemas.manifest import Sha256
 
 # Rows of a part, about: small enough to hold in memory, and to lose little of when a task is killed.
@@ -41,17 +38,6 @@ class Part(BaseModel):
     first_bucket: NonNegativeInt
     last_bucket: NonNegativeInt
     sha256: Sha256
-
-
-class Bucket(NamedTuple):
-    """A bucket's fields, ascending, and their values."""
-
-    number: int
-    fields: list[bytes]
-    values: list[bytes]
-
-    def digest(self) -> int:
-        return bucket_digest(self.number, self.fields, self.values)
 
 
 def part_count(rows: int, buckets: int) -> int:
@@ -149,18 +135,6 @@ def read_part(run: Run, part: Part) -> pa.Table:
     # In this thread alone: publishing and verifying read several at a time, beside a server that answers look-ups.
     table: pa.Table = pq.read_table(pa.BufferReader(data), schema=SCORES, use_threads=False)
     return table
-
-
-def buckets_of(table: pa.Table) -> Iterator[Bucket]:
-    """The buckets of a part, one after the other."""
-    numbers = table["bucket"].to_numpy()
-    fields = [field_of(entity.encode()) for entity in table["entity"].to_pylist()]
-    values = table["packed"].to_pylist()
-    ends = np.flatnonzero(np.diff(numbers, append=-1)) + 1
-    begin = 0
-    for end in ends.tolist():
-        yield Bucket(int(numbers[begin]), fields[begin:end], values[begin:end])
-        begin = end
 
 
 def ordered(scores: pa.Table) -> pa.Table:

@@ -6,7 +6,7 @@ be another one, sizes it with. A mean hit rate would hide the minutes in which t
 
 from dataclasses import dataclass
 
-from schemas.capacity import TARGET_UTILISATION, BatchTime, replica_rows_per_s, replicas_needed
+from schemas.capacity import TARGET_UTILISATION, BatchTime, fitting_rows, replica_rows_per_s, replicas_needed
 
 HOURS_PER_DAY = 24
 
@@ -89,7 +89,7 @@ def estimate(
     return FleetEstimate(
         replica=replica,
         max_batch_ms=max_batch_ms,
-        largest_batch_rows=_largest_batch(replica, max_batch_ms),
+        largest_batch_rows=fitting_rows(replica.time, replica.max_batch_rows, max_batch_ms),
         utilisation=TARGET_UTILISATION,
         rows_per_s=per_replica,
         load_without=all_peak.per_s / per_replica,
@@ -101,11 +101,3 @@ def estimate(
 
 def _rows_per_s(replica: MeasuredReplica, max_batch_ms: float) -> float:
     return replica_rows_per_s(replica.time, replica.max_batch_rows, max_batch_ms)
-
-
-def _largest_batch(replica: MeasuredReplica, max_batch_ms: float) -> int:
-    """The batch that `replica_rows_per_s` counts with, for display."""
-    if replica.time.alpha_ms <= 0:
-        return replica.max_batch_rows
-    fitting = int((max_batch_ms - replica.time.tau0_ms) / replica.time.alpha_ms)
-    return max(1, min(replica.max_batch_rows, fitting))

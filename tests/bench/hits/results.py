@@ -5,10 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import NamedTuple
-
-import orjson
 
 from tests.bench.hits.asking import BATCH_ENTITIES
 from tests.bench.hits.contenders import BATCH, FLOOR, FOLD_S, HOTSET, HOTSET_L1, OURS, PLAIN, Stack
@@ -16,6 +13,7 @@ from tests.bench.hits.measure import Turn
 from tests.bench.hits.memory import SMALL, Footprint
 from tests.bench.hits.plan import BATCHES, CLOSED, CONNECTIONS, OPEN, RATES
 from tests.bench.hits.rounds import Round, median, median_ratio
+from tests.bench.json_line import json_line
 
 _ANSWERS = re.compile(r'^hotset_answers_total\{[^}]*model="known"[^}]*\} (\S+)$', re.MULTILINE)
 _L1_HITS = re.compile(r'^hotset_events_total\{event="hits",part="l1"\} (\S+)$', re.MULTILINE)
@@ -90,7 +88,7 @@ class Results:
 
     def to_json(self) -> bytes:
         """One line. Times in ms, shares and ratios plain; null for what was not measured."""
-        return orjson.dumps(_plain(self.document()))
+        return json_line(self.document())
 
     def document(self) -> dict[str, object]:
         open2000 = self.rounds.get(f"{OPEN}2000", [])
@@ -217,15 +215,3 @@ def _memory(one: Footprint) -> dict[str, object]:
         "listpack_share": one.listpack_share,
         "load_entities_per_s": one.entities / one.load_s,
     }
-
-
-def _plain(value: object) -> object:
-    """Rounded to four digits behind the point, which is more than can be measured; not finite: null."""
-    match value:
-        case float():
-            return round(value, 4) if isfinite(value) else None
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-    return value

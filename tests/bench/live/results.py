@@ -1,10 +1,8 @@
 """All that one run of the benchmark found, and the line of JSON that says it."""
 
 from dataclasses import dataclass, field
-from math import isfinite
 
-import orjson
-
+from tests.bench.json_line import json_line
 from tests.bench.live.cpu_model import CpuResult
 from tests.bench.live.overload import OverloadResult
 from tests.bench.live.plan import RATES
@@ -28,7 +26,7 @@ class Results:
 
     def to_json(self) -> bytes:
         """One line. Times in ms, shares and ratios plain; null for what was not measured or never came."""
-        return orjson.dumps(_plain(self.document()))
+        return json_line(self.document())
 
     def document(self) -> dict[str, object]:
         ratios = {rate: median_ratios(self.product, rate) for rate in RATES}
@@ -95,15 +93,3 @@ def _run(result: RateResult) -> dict[str, object]:
         "emulated_overruns": result.counts.get("emulated_overruns"),
         "cpu_shares": result.cpu_shares,
     }
-
-
-def _plain(value: object) -> object:
-    """Rounded to four digits behind the point, which is more than can be measured; not finite: null."""
-    match value:
-        case float():
-            return round(value, 4) if isfinite(value) else None
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-    return value

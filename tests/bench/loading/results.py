@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import isfinite, nan
+from math import nan
 from statistics import median
 
-import orjson
-
+from tests.bench.json_line import json_line
 from tests.bench.loading.load import LoadRound
 from tests.bench.loading.lookups import Watched
 from tests.bench.loading.memory import Loaded
@@ -57,7 +56,7 @@ class Results:
 
     def to_json(self) -> bytes:
         """One line. Ratios plain, times by name in ms or s; null for what was not measured."""
-        return orjson.dumps({name: _plain(value) for name, value in self.document().items()})
+        return json_line(self.document())
 
     def document(self) -> dict[str, object]:
         return {
@@ -90,7 +89,3 @@ class Results:
 
 def _median(values: Sequence[float]) -> float:
     return median(values) if values else nan
-
-
-def _plain(value: object) -> object:
-    return None if isinstance(value, float) and not isfinite(value) else value

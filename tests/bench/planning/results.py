@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isfinite, nan
+from math import nan
 
-import orjson
-
+from tests.bench.json_line import json_line
 from tests.bench.planning.bound import Triple
 from tests.bench.planning.plan import JUDGED_BELOW
 
@@ -84,7 +83,7 @@ class Results:
         }
 
     def to_json(self) -> bytes:
-        return orjson.dumps(_plain(self.document()))
+        return json_line(self.document())
 
 
 def _point(one: Loaded) -> dict[str, object]:
@@ -94,15 +93,3 @@ def _point(one: Loaded) -> dict[str, object]:
 
 def _most(errors: Sequence[float]) -> float:
     return max(map(abs, errors), default=nan)
-
-
-def _plain(value: object) -> object:
-    """Rounded to four digits behind the point; not finite: null."""
-    match value:
-        case float():
-            return round(value, 4) if isfinite(value) else None
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-    return value

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isfinite, nan
+from math import nan
 from statistics import mean
 
-import orjson
-
+from tests.bench.json_line import json_line
 from tests.bench.scoring.bare import BareRun
 from tests.bench.scoring.models import DEMO, MLP
 from tests.bench.scoring.product import SparkRun
@@ -85,7 +84,7 @@ class Results:
 
     def to_json(self) -> bytes:
         """One line. Times in seconds by name, ratios plain; null for what was not measured."""
-        return orjson.dumps({name: _plain(value) for name, value in self.document().items()})
+        return json_line(self.document())
 
     def document(self) -> dict[str, object]:
         by_name = {model.name: model for model in self.models}
@@ -120,8 +119,4 @@ def _model(model: ModelResult) -> dict[str, object]:
         "bare_seconds": [run.seconds for run in model.bare],
         "spark_seconds": [run.seconds for run in model.spark],
     }
-    return {name: _plain(value) for name, value in numbers.items()} | single
-
-
-def _plain(value: object) -> object:
-    return None if isinstance(value, float) and not isfinite(value) else value
+    return numbers | single
