@@ -15,6 +15,7 @@ from tests.support.bundles import linear_bundle
 from tests.support.inference import NodeProcess, address_of
 from tests.support.live_night import LiveNight, twin
 from tests.support.redis_server import RedisServer
+from tests.support.released import Released
 from tests.support.wire_client import Document
 
 REPLICA = "replica-1"
@@ -81,3 +82,19 @@ def night(live_tier: LiveTier, tmp_path: Path) -> Iterator[LiveNight]:
     with Redis.from_url(url) as client:
         client.flushdb()
         yield LiveNight(tmp_path, url, client)
+
+
+@pytest.fixture
+def made(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Released]:
+    with Redis.from_url(redis_url) as client:
+        found = Released(tmp_path, redis_url, client)
+        for name, value in found.environment.items():
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture
+def two(made: Released) -> Released:
+    made.active(27, 10)
+    made.active(28, 20)
+    return made
