@@ -5,9 +5,9 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 from batch_scoring.live_tier.client import LiveTierClient, Rejected, Unavailable
-from batch_scoring.live_tier.replicas import Replica, Wanted
 from schemas.manifest import Manifest
 from schemas.outputs import calibrate
+from schemas.replicas import Replica, Wanted
 from schemas.wire import Float32Array, Tensor
 
 _TRIES_A_REPLICA = 3

@@ -12,9 +12,9 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from batch_scoring.live_tier.replicas import Replica, Wanted
 from schemas.manifest import Manifest
 from schemas.open_inference import HEADER_LENGTH, BadAnswer, answer_outputs, error_text, request_body
+from schemas.replicas import Replica, Wanted
 from schemas.wire import Float32Array, Tensor
 
 _BUSY = (

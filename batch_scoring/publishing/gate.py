@@ -8,7 +8,7 @@ from typing import Any
 
 from redis import Redis
 
-from batch_scoring.live_tier.replicas import Replica, Wanted, announced_replicas
+from batch_scoring.live_tier.replicas import announced_replicas, wanted_by
 from batch_scoring.publishing import verdicts
 from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.memory import room
@@ -17,6 +17,7 @@ from batch_scoring.runs import LOG, Refused, Role, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
 from schemas.capacity import replica_rows_per_s
+from schemas.replicas import Replica, Wanted
 
 STEP = "gate"
 
@@ -30,7 +31,7 @@ def gate(run: Run, settings: BatchSettings) -> dict[str, object]:
     verified = run.need_report("verify")
     with connect(settings) as redis:
         document = read_document(redis, run.model)
-        replicas = [one for one in announced_replicas(redis, settings) if one.has_warm(Wanted.by(run))]
+        replicas = [one for one in announced_replicas(redis, settings) if one.has_warm(wanted_by(run))]
         memory = room(redis, settings)
     case = verdicts.case_of(run.role, document, run.version)
     parity: Any = verified.get("parity")
@@ -64,7 +65,7 @@ def _capacity(run: Run, settings: BatchSettings, replicas: Sequence[Replica]) ->
     peak = _number(selected, "peak_minute_requests")
     peak_per_s = None if peak is None else peak / 60
     coverage = _number(selected, "coverage_weighted")
-    rates = {one.name: _rows_per_s(one, Wanted.by(run), settings) for one in replicas}
+    rates = {one.name: _rows_per_s(one, wanted_by(run), settings) for one in replicas}
     return verdicts.of_capacity(run.version, peak_per_s, coverage, rates)
 
 

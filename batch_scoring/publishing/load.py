@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from redis import Redis
 
 from batch_scoring.live_tier.client import LiveTierClient, ReplicaFault, Unavailable
-from batch_scoring.live_tier.replicas import Replica, Wanted, announced_replicas
+from batch_scoring.live_tier.replicas import announced_replicas, wanted_by
 from batch_scoring.runs import LOG, Refused, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
+from schemas.replicas import Replica
 
 STEP = "load"
 _TRIES = 3
@@ -35,7 +36,7 @@ class _Loading:
     faults: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.wanted = Wanted.by(self.run)
+        self.wanted = wanted_by(self.run)
         self.began_s = time.monotonic()
         self.end_s = self.began_s + self.settings.load_timeout_s
         self.told_s = self.began_s

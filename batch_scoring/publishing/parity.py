@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from batch_scoring.files import dataset
 from batch_scoring.live_tier.asking import Asking, NotAnswered
 from batch_scoring.live_tier.client import LiveTierClient
-from batch_scoring.live_tier.replicas import Replica, Wanted, announced_replicas
+from batch_scoring.live_tier.replicas import announced_replicas, wanted_by
 from batch_scoring.publishing.differences import Compared, Kind, figures
 from batch_scoring.runs import LOG, Run, stage
 from batch_scoring.settings import BatchSettings
@@ -29,6 +29,7 @@ from schemas.features import FeatureTransform
 from schemas.keys import bucket_of, feature_key, field_of
 from schemas.manifest import Manifest
 from schemas.outputs import Float32Array
+from schemas.replicas import Replica, Wanted
 
 Sample = Sequence[tuple[bytes, bytes]]
 Record = Mapping[str, object]
@@ -79,7 +80,7 @@ def _parity(run: Run, settings: BatchSettings, sample: Sample) -> dict[str, obje
     nothing |= {"replicas": {}, "other_bundle": [], "skipped": None}
     if not sample:
         return nothing
-    wanted = Wanted.by(run)
+    wanted = wanted_by(run)
     with connect(settings) as redis:
         replicas = announced_replicas(redis, settings)
     nothing["other_bundle"] = [one.name for one in replicas if one.has_other_bundle(wanted)]
@@ -181,7 +182,7 @@ def _compare(
     of_table = {entity: record for entity, record in rows.table.items() if record is not None}
     with LiveTierClient() as client:
         asking = Asking(
-            client, replicas, Wanted.by(run), manifest, settings.live_timeout_s, settings.parity_timeout_s
+            client, replicas, wanted_by(run), manifest, settings.live_timeout_s, settings.parity_timeout_s
         )
         skipped = None
         answers, table_answers = _Answers(), _Answers()

@@ -4,37 +4,17 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import ValidationError
 from redis import Redis, RedisCluster
 
 from online.monitor.fleet import MeasuredReplica
 from online.redis_client import ERRORS, connect, now_ms
-from schemas.capacity import BatchTime
 from schemas.history import Change, read_history
 from schemas.keys import REPLICAS_KEY, history_key, routes_key
+from schemas.replicas import Replica, ServedVersion
 from schemas.routes import MAX_HISTORY, RoutesDocument
 
 logger = logging.getLogger(__name__)
-
-
-class _Reported(BaseModel):
-    """A version as a node reports it; a T(b) that is not measured yet is null."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-    model: str | None = None
-    version: str | None = None
-    device: str | None = None
-    tau0_ms: NonNegativeFloat | None = None
-    alpha_ms: NonNegativeFloat | None = None
-    max_batch_rows: PositiveInt | None = None
-
-
-class _Node(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    at_ms: NonNegativeInt
-    versions: tuple[_Reported, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +83,7 @@ def _replicas(model: str, nodes: dict[bytes, bytes]) -> tuple[list[MeasuredRepli
     found, unreadable = [], 0
     for name, value in nodes.items():
         try:
-            node = _Node.model_validate_json(value)
+            node = Replica.model_validate_json(value)
         except ValidationError:
             unreadable += 1
             continue
@@ -113,11 +93,7 @@ def _replicas(model: str, nodes: dict[bytes, bytes]) -> tuple[list[MeasuredRepli
     return found, unreadable
 
 
-def _measured(name: bytes, entry: _Reported, at_ms: int) -> MeasuredReplica | None:
-    if entry.version is None or entry.tau0_ms is None or entry.alpha_ms is None or entry.max_batch_rows is None:
+def _measured(name: bytes, entry: ServedVersion, at_ms: int) -> MeasuredReplica | None:
+    if entry.version is None or (known := entry.batch_time) is None:
         return None
-    time = BatchTime(entry.tau0_ms, entry.alpha_ms)
-    if time.batch_ms(1) <= 0:
-        return None
-    node = name.decode("utf-8", "replace")
-    return MeasuredReplica(node, entry.version, time, entry.max_batch_rows, at_ms, entry.device)
+    return MeasuredReplica(name.decode("utf-8", "replace"), entry.version, *known, at_ms, entry.device)

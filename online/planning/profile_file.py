@@ -5,31 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import BaseModel, Field, ValidationError
-
 from online.planning.batching import Fit, fit, measured_ms
 from online.planning.checks import OutOfRange
 from online.planning.replica import Replica
 from schemas.capacity import knee_rows
+from schemas.profile import BadProfile, read_profile_document
 
 
 class BadFile(ValueError):
     """A file that cannot be planned with; the message names it, and what is wrong."""
-
-
-class _Point(BaseModel):
-    rows: int = Field(ge=1)
-    batch_ms: float = Field(gt=0, allow_inf_nan=False)
-
-
-class _Document(BaseModel):
-    model: str
-    version: str
-    device: str
-    device_name: str = ""
-    threads: int = Field(1, ge=1)
-    overruns: int = Field(0, ge=0)
-    measured: list[_Point]
 
 
 @dataclass(frozen=True)
@@ -78,17 +62,9 @@ class Profile:
 def read_profile(path: Path) -> Profile:
     """Raises BadFile."""
     try:
-        document = _Document.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the document"
-        raise BadFile(f"{path}: {field}: {first['msg']}") from None
-    points = sorted((point.rows, point.batch_ms) for point in document.measured)
-    rows = [size for size, _ in points]
-    if len(set(rows)) < len(rows):
-        raise BadFile(f"{path}: measured: a batch size stands twice")
+        document = read_profile_document(path)
+    except BadProfile as error:
+        raise BadFile(str(error)) from None
     return Profile(
         document.model,
         document.version,
@@ -96,6 +72,6 @@ def read_profile(path: Path) -> Profile:
         document.device_name,
         document.threads,
         document.overruns,
-        rows,
-        [ms for _, ms in points],
+        document.rows,
+        document.batch_ms,
     )
