@@ -23,6 +23,7 @@ from batch_scoring.features.table import load_into_redis, packed, write_snapshot
 from batch_scoring.files import dataset, exists, remove, spark_url, staged_folder, write_parquet
 from batch_scoring.job import run_step, step_parser
 from batch_scoring.publishing.memory import check_memory
+from batch_scoring.publishing.retire import DELETED
 from batch_scoring.publishing.sizes import fields_bytes
 from batch_scoring.runs import Refused, Run, check_rejects, stage
 from batch_scoring.session import spark_session
@@ -108,7 +109,11 @@ def _load(spark: SparkSession, run: Run, settings: BatchSettings, features: Sequ
     with connect(settings) as redis:
         check_memory(redis, needed, "the feature table", settings)
     table = spark.read.parquet(spark_url(run.place("packed-features"))).where(F.col("reason").isNull())
-    loaded = load_into_redis(table, run.model, run.generation, buckets, settings)
+    try:
+        loaded = load_into_redis(table, run.model, run.generation, buckets, settings)
+    finally:
+        # A later run may have swept meanwhile: what was written since is yet to be deleted.
+        run.forget(DELETED)
     in_snapshot = write_snapshot(run.place("packed-features"), run.place("features.arrow"))
     assert loaded == in_snapshot == rows - bad.total(), (
         f"{loaded} loaded, {in_snapshot} in the snapshot, of {rows}"

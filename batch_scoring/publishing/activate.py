@@ -4,6 +4,7 @@ from batch_scoring.fail_points import reach
 from batch_scoring.publishing.document import change_document, live_generation
 from batch_scoring.publishing.generation import need_loaded, need_verified
 from batch_scoring.publishing.last_live import remember
+from batch_scoring.publishing.tokens import unless_newer
 from batch_scoring.runs import LOG, Refused, Role, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect, now_ms
@@ -39,7 +40,8 @@ def activate(
 
         def transition(document: RoutesDocument | None) -> RoutesDocument:
             after = offered(document, run, offer, now)
-            need_verified(redis, run)
+            with unless_newer(redis, run):
+                need_verified(redis, run)
             reach("activate.checked", settings.fail_point)
             return after
 

@@ -30,6 +30,7 @@ from batch_scoring.publishing.memory import check_memory, next_night_rows
 from batch_scoring.publishing.retire import DELETED, sweep
 from batch_scoring.publishing.sink import Outcome, Sink, rows_of
 from batch_scoring.publishing.sizes import fields_bytes
+from batch_scoring.publishing.tokens import unless_newer
 from batch_scoring.runs import Run, stage
 from batch_scoring.score_files import DamagedScores, Part, bucket_ranges, parts_of, read_part
 from batch_scoring.session import spark_session
@@ -62,7 +63,7 @@ def publish(run: Run, settings: BatchSettings, run_tasks: RunTasks = spark_tasks
     """
     scored = run.report("score")
     try:
-        with connect(settings) as redis:
+        with connect(settings) as redis, unless_newer(redis, run):
             try:
                 return _publish(redis, run, settings, run_tasks)
             except RedisError as error:

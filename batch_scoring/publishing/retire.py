@@ -130,7 +130,8 @@ def _leftovers(run: Run, settings: BatchSettings) -> Iterator[tuple[Run, list[Lo
             loaded.append(Loaded(old.version, old.generation, old.count("score", "buckets")))
         if old.report("features-rows"):
             loaded.append(Loaded(None, old.generation, old.count("features-rows", "buckets")))
-        yield old, loaded
+        if loaded:
+            yield old, loaded
 
 
 def _delete(redis: Redis, model: str, one: Loaded, settings: BatchSettings) -> str:

@@ -13,6 +13,8 @@ from batch_scoring.publishing import checkpoints, digests
 from batch_scoring.publishing.compare import Found, Sample, compare
 from batch_scoring.publishing.generation import most_buckets, write_manifest
 from batch_scoring.publishing.parity import parity
+from batch_scoring.publishing.retire import DELETED
+from batch_scoring.publishing.tokens import unless_newer
 from batch_scoring.runs import Refused, Run, stage
 from batch_scoring.score_files import DamagedScores
 from batch_scoring.settings import BatchSettings
@@ -34,7 +36,7 @@ def verify(run: Run, settings: BatchSettings) -> dict[str, object]:
         NotTaken: Redis refused to answer.
     """
     run.need_report("publish")
-    with connect(settings) as redis:
+    with connect(settings) as redis, unless_newer(redis, run):
         try:
             return _verify(redis, run, settings)
         except RedisError as error:
@@ -44,6 +46,8 @@ def verify(run: Run, settings: BatchSettings) -> dict[str, object]:
             write_manifest(redis, run, "refused")
             checkpoints.forget_all(run)
             run.forget("publish")
+            # A later run may have swept meanwhile: the manifest is yet to be deleted.
+            run.forget(DELETED)
             if isinstance(refusal, DamagedScores):
                 run.forget("score")
             raise

@@ -13,13 +13,13 @@ from batch_scoring.publishing import activate as activation
 from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.gate import replicas_with
 from batch_scoring.publishing.generation import need_loaded, need_verified
+from batch_scoring.publishing.tokens import newer_token, superseded
 from batch_scoring.releases.look import check_model
 from batch_scoring.runs import Refused, Role, Run
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import now_ms
 from schemas import transitions
 from schemas.history import LiveSet
-from schemas.keys import run_key
 from schemas.names import parse_generation, run_path
 from schemas.releases import live_set
 from schemas.routes import RoutesDocument
@@ -94,12 +94,10 @@ def plan_activate(
         is_live = after == (run.version, generation)
         where = "is live already" if is_live else "is in place already"
         return Plan(model, before, after, f"{generation} of version {run.version} of {model} {where}", None)
-    newest = int(redis.get(run_key(model)) or 0)
-    if newest != run.token and run.role is not Role.DELTA:
+    if newest := newer_token(redis, run):
         raise Refused(
-            f"run token {run.token} of {generation} is no longer the newest, which is {newest}: a newer run has"
-            " begun, which is to activate its own; to activate this one all the same, `begin` it again with its"
-            f" run key, {run.run_key!r}, which takes a new token"
+            f"{superseded(run, newest)}, which is to activate its own; to activate this one all the same, `begin`"
+            f" it again with its run key, {run.run_key!r}, which takes a new token"
         )
 
     def act() -> None:
