@@ -67,7 +67,7 @@ def run_step(step: str, work: Step, run_url: str, still_holds: StillHolds = file
 
 def _keep_refusal(run: Run, step: str, refusal: Refused) -> None:
     try:
-        run.refuse(step, str(refusal))
+        run.refuse(step, refusal)
     except OSError as error:  # the reason that counts is the refusal's
         LOG.warning("the refusal of %s could not be kept beside its run: %s", step, error)
 

@@ -9,7 +9,7 @@ import os
 import pwd
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,7 +27,15 @@ LOG = logging.getLogger("batch_scoring")
 
 
 class Refused(Exception):
-    """The step cannot do what was asked, and doing it again would not help; the message says why."""
+    """The step cannot do what was asked, and doing it again would not help; the message says why.
+
+    Attributes:
+        numbers: what it was decided by, for whoever reads the run's folder.
+    """
+
+    def __init__(self, message: str, numbers: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.numbers = dict(numbers or {})
 
 
 class Role(StrEnum):
@@ -109,9 +117,10 @@ class Run(BaseModel):
         write_json(self.place(f"report-{step}.json"), {**report, "step": step, "finished_at": utc_now()})
         remove(self.place(refusal_file(step)))
 
-    def refuse(self, step: str, reason: str) -> None:
+    def refuse(self, step: str, refusal: Refused) -> None:
         """Keeps why a step was refused, until it finishes."""
-        write_json(self.place(refusal_file(step)), {"reason": reason, "step": step, "refused_at": utc_now()})
+        kept = {"reason": str(refusal), "step": step, "refused_at": utc_now()}
+        write_json(self.place(refusal_file(step)), {**refusal.numbers, **kept})
 
     def forget(self, step: str) -> None:
         """What a step did no longer holds: the next call does it again."""

@@ -95,9 +95,9 @@ def runs(ti=None):  # type: ignore[no-untyped-def]
     return found
 
 
-def begin(model, arguments, *words, kind=ProductCommand):  # type: ignore[no-untyped-def]
+def begin(model, arguments, *words):  # type: ignore[no-untyped-def]
     """Fixes what a run works on. The same Airflow run finds the same run again, under a new token."""
-    begun = kind(
+    begun = ProductCommand(
         task_id="begin",
         command=["begin", *words],
         arguments={

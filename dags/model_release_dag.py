@@ -19,23 +19,7 @@ gone.
 from datetime import UTC, datetime
 
 from airflow.sdk import Param, dag
-from airflow.sdk.exceptions import AirflowFailException
-from hotset_operators import ProductCommand
 from hotset_steps import DEFAULT_ARGS, DIGEST, NAME, as_of, begin, optional_name, work_on
-
-
-class BeginRelease(ProductCommand):
-    """`begin`, and that the bundle is of the version that was asked for."""
-
-    template_fields = (*ProductCommand.template_fields, "version")
-    version = "{{ params.version or '' }}"
-
-    def execute(self, context):  # type: ignore[no-untyped-def]
-        begun = super().execute(context)
-        found = ", ".join(sorted({one["version"] for one in begun["runs"]} - {self.version}))
-        if self.version and found:
-            raise AirflowFailException(f"refused: the bundle is of version {found}, not {self.version}")
-        return begun
 
 
 @dag(
@@ -55,8 +39,12 @@ class BeginRelease(ProductCommand):
     tags=["hotset"],
 )
 def model_release() -> None:
-    given = {"--bundle": "{{ params.bundle }}", "--digest": "{{ params.digest or '' }}"}
-    work_on(begin("{{ params.model }}", given, kind=BeginRelease), "version", loads=True)
+    given = {
+        "--bundle": "{{ params.bundle }}",
+        "--digest": "{{ params.digest or '' }}",
+        "--version": "{{ params.version or '' }}",
+    }
+    work_on(begin("{{ params.model }}", given), "version", loads=True)
 
 
 model_release()

@@ -22,6 +22,7 @@ def _parser() -> argparse.ArgumentParser:
     first.add_argument("--model", required=True)
     first.add_argument("--bundle", help="folder or fsspec URL of a version's bundle (default: what is in service)")
     first.add_argument("--digest", help="sha256 of its manifest (default: of the manifest as it lies there)")
+    first.add_argument("--version", help="refuse a bundle of any other version")
     first.add_argument("--first-bundle", help="taken only where nothing is in service yet")
     first.add_argument("--first-digest", help="sha256 of its manifest")
     first.add_argument("--delta", action="store_true", help="only the entities whose features have changed")
@@ -50,6 +51,7 @@ def _begin(given: argparse.Namespace) -> int:
         first_bundle=given.first_bundle,
         first_digest=given.first_digest,
         is_delta=given.delta,
+        version=given.version,
     )
     sys.stdout.write(json.dumps(begin.begin(load_settings(BatchSettings), asked)) + "\n")
     return 0

@@ -29,7 +29,7 @@ def begin(settings: BatchSettings, asked: Asked) -> dict[str, object]:
 
     Raises:
         Refused: a moment that is none, or lies in the future; nothing that could be scored; a bundle of another
-            model, or of a routed version's name but with other contents.
+            model, of another version than was asked for, or of a routed version's name but with other contents.
     """
     model = _model_name(asked.model)
     as_of = parse_as_of(asked.as_of)
@@ -41,7 +41,7 @@ def begin(settings: BatchSettings, asked: Asked) -> dict[str, object]:
         targets = targets_of(settings, asked, document, started_at_ms)
         bundles = [_fetch(settings, model, target) for target in targets]
         for found in bundles:
-            _check_version(document, found)
+            _check_version(document, found, asked.version)
         # A delta is fenced by the generation that it patches: a new token would take a night's under way from it.
         token = int(redis.get(run_token_key(model)) or 0) if asked.is_delta else 0
         token = token or int(redis.incr(run_token_key(model)))
@@ -100,8 +100,10 @@ def _later_than_live(document: RoutesDocument | None, now_ms: int) -> int:
     return max(now_ms, *(at_ms + 1 for at_ms in loaded), 1)
 
 
-def _check_version(document: RoutesDocument | None, found: Bundle) -> None:
+def _check_version(document: RoutesDocument | None, found: Bundle, wanted: str | None) -> None:
     version = found.manifest.version
+    if wanted is not None and version != wanted:
+        raise Refused(f"the bundle is of version {version}, not {wanted}")
     routed = document.versions.get(version) if document else None
     if routed and routed.bundle_digest != found.digest:
         raise Refused(

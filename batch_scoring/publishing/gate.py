@@ -45,17 +45,17 @@ def gate(run: Run, settings: BatchSettings) -> dict[str, object]:
         "memory": verdicts.of_memory(memory, loads, generation_bytes, table_bytes, settings.memory_reserve),
         "capacity": _capacity(run, settings, replicas),
     }
+    numbers = {name: dict(verdict.numbers) for name, verdict in found.items() if verdict.numbers}
+    judged = {"case": case.value, "warm_replicas": [one.name for one in replicas], "parity": parity, **numbers}
     lacks = [words for verdict in found.values() for words in verdict.lacks]
     if lacks and case is Case.NEW:
-        raise Refused("; ".join(lacks))
+        raise Refused("; ".join(lacks), judged)
     warnings = [*lacks, *(words for verdict in found.values() for words in verdict.warnings)]
     if run.count("score", "rows") == 0:
         warnings.append("the generation is empty: every answer will be live")
     for warning in warnings:
         LOG.warning("%s %s: %s", run.model, run.generation, warning)
-    numbers = {name: dict(verdict.numbers) for name, verdict in found.items() if verdict.numbers}
-    warm = [one.name for one in replicas]
-    return {"case": case.value, "warm_replicas": warm, "parity": parity, **numbers, "warnings": warnings}
+    return {**judged, "warnings": warnings}
 
 
 def _capacity(run: Run, settings: BatchSettings, replicas: Sequence[Replica]) -> verdicts.Verdict:

@@ -5,7 +5,8 @@ Runs in Spark's Python workers. It may run twice, or in two workers at once: eac
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ from schemas.keys import bucket_prefix
 _HALF_BUCKETS = 2
 
 _NICE = 10
+# How long a task may believe that its attempt is still the one.
+_ASK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Sink:
                 now = life(redis)
                 need_attempt(redis, run, self.attempt)
                 buckets = _drilled(_buckets(table, self.ranges[place]), self.settings.fail_point)
+                buckets = _fenced(buckets, lambda: need_attempt(redis, run, self.attempt))
                 written = replace_buckets(redis, buckets, prefix, self.settings, self.tasks)
             except RedisError as error:
                 raise from_error(error, redis) from None
@@ -97,6 +101,16 @@ def _drilled(buckets: Iterator[WireBucket], fail_point: str) -> Iterator[WireBuc
     for count, bucket in enumerate(buckets):
         if count == _HALF_BUCKETS:
             reach("publish.half", fail_point)
+        yield bucket
+
+
+def _fenced(buckets: Iterator[WireBucket], ask: Callable[[], None]) -> Iterator[WireBucket]:
+    """Asks again after each moment: a task that was paused must not write over what others have made meanwhile."""
+    asked_s = time.monotonic()
+    for bucket in buckets:
+        if time.monotonic() - asked_s > _ASK_AGAIN_S:
+            ask()
+            asked_s = time.monotonic()
         yield bucket
 
 

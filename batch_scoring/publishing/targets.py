@@ -18,6 +18,7 @@ class Asked:
 
     Attributes:
         bundle, digest: of the version that this run is for; None: of the version in service.
+        version: what that bundle must be of, where it is named.
         first_bundle, first_digest: what is taken where nothing is in service yet.
         is_delta: only what has changed since the generation that is live.
     """
@@ -30,6 +31,7 @@ class Asked:
     first_bundle: str | None = None
     first_digest: str | None = None
     is_delta: bool = False
+    version: str | None = None
 
 
 class Target(NamedTuple):

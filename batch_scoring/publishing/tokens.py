@@ -10,12 +10,9 @@ from batch_scoring.runs import Refused, Role, Run
 from schemas.keys import run_key
 
 
-def newer_token(redis: Redis, run: Run) -> str | None:
-    """The newest token in words, where it is not this run's; None for a delta, which is fenced by its base."""
-    if run.role is Role.DELTA:
-        return None
-    newest = int(redis.get(run_key(run.model)) or 0)
-    return None if newest == run.token else str(newest or "lost")
+def newest_token(redis: Redis, run: Run) -> int:
+    """That of the model; 0 where Redis has lost it. A delta is fenced by its base: for one it is its own."""
+    return run.token if run.role is Role.DELTA else int(redis.get(run_key(run.model)) or 0)
 
 
 @contextmanager
@@ -30,15 +27,15 @@ def unless_newer(redis: Redis, run: Run) -> Iterator[None]:
     try:
         yield
     except (Refused, NotTaken) as fault:
-        newest = newer_token(redis, run)
-        if newest is None:
+        newest = newest_token(redis, run)
+        if newest <= run.token:
             raise
         raise Refused(
             f"{superseded(run, newest)}, and deletes what earlier ones loaded; what failed here is: {fault}"
         ) from fault
 
 
-def superseded(run: Run, newest: str) -> str:
+def superseded(run: Run, newest: int) -> str:
     """That the run cannot go live any more, as the beginning of a sentence."""
     token = f"run token {run.token} of {run.generation}"
-    return f"{token} is no longer the newest, which is {newest}: a newer run has begun"
+    return f"{token} is no longer the newest, which is {newest or 'lost'}: a newer run has begun"

@@ -13,7 +13,7 @@ from batch_scoring.publishing import activate as activation
 from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.gate import replicas_with
 from batch_scoring.publishing.generation import need_loaded, need_verified
-from batch_scoring.publishing.tokens import newer_token, superseded
+from batch_scoring.publishing.tokens import newest_token, superseded
 from batch_scoring.releases.look import check_model
 from batch_scoring.runs import Refused, Role, Run
 from batch_scoring.settings import BatchSettings
@@ -94,7 +94,8 @@ def plan_activate(
         is_live = after == (run.version, generation)
         where = "is live already" if is_live else "is in place already"
         return Plan(model, before, after, f"{generation} of version {run.version} of {model} {where}", None)
-    if newest := newer_token(redis, run):
+    newest = newest_token(redis, run)
+    if newest != run.token:
         raise Refused(
             f"{superseded(run, newest)}, which is to activate its own; to activate this one all the same, `begin`"
             f" it again with its run key, {run.run_key!r}, which takes a new token"

@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import StringIO
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -62,18 +62,16 @@ class World:
     def begin(self, number: float, run_key: str | None = None, version: str = "1", day: int | None = None) -> Run:
         """The run of that night; the same key finds the same run again, under a new token."""
         as_of = _FIRST_DAY + timedelta(days=number if day is None else day)
-        words = [
-            "begin",
-            "--model",
-            MODEL,
-            "--as-of",
-            as_of.isoformat(),
-            "--run-key",
-            run_key or f"night {number}",
-        ]
+        words = self.words_of_begin(as_of, run_key or f"night {number}", version)
         with redirect_stdout(StringIO()) as out:
-            assert publishing_main([*words, "--bundle", self.made.small(version).url]) == 0
+            assert publishing_main(words) == 0
         return Run.load(json.loads(out.getvalue().splitlines()[-1])["runs"][0]["run"])
+
+    def words_of_begin(self, as_of: datetime, run_key: str, version: str) -> list[str]:
+        """With the bundle of that version."""
+        bundle = self.made.small(version).url
+        given = {"--model": MODEL, "--as-of": as_of.isoformat(), "--run-key": run_key, "--bundle": bundle}
+        return ["begin", *chain.from_iterable(given.items())]
 
     def scored(self, number: float, run_key: str | None = None, version: str = "1", day: int | None = None) -> Run:
         """As `begin`; what Spark's steps would leave of it is there."""

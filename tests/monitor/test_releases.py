@@ -11,6 +11,7 @@ import redis
 
 from batch_scoring.publishing.activate import rollback
 from batch_scoring.publishing.document import read_document
+from batch_scoring.runs import Refused
 from schemas.keys import history_key, routes_key
 from tests.support.redis_server import RedisServer
 from tests.support.released import Released
@@ -41,7 +42,7 @@ def _make(found: Released) -> None:
     found.active(27, 2)
     found.active(28, 3)
     rollback(found.settings, "delay", "=wrong labels", by=HOSTILE)
-    found.publish(29, 4).refuse("verify", "bucket 0 is not what was scored")
+    found.publish(29, 4).refuse("verify", Refused("bucket 0 is not what was scored"))
 
 
 @pytest.fixture(scope="module")

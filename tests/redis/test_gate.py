@@ -2,6 +2,7 @@
 
 import pytest
 
+from batch_scoring.files import read_json
 from batch_scoring.publishing.gate import gate
 from batch_scoring.publishing.parity import parity
 from batch_scoring.runs import Refused, Role, Run
@@ -106,6 +107,13 @@ def test_a_version_without_its_bundle_warm_lacks_parity_and_replica(night: LiveN
         "was not",
     ):
         assert words in str(refused.value)
+    numbers = refused.value.numbers
+    assert (numbers["case"], numbers["warm_replicas"]) == ("new version", [])
+    assert "used_bytes" in str(numbers["memory"])
+    run.refuse("gate", refused.value)
+    kept = read_json(run.place("refused-gate.json"))
+    assert kept
+    assert (kept["reason"], kept["memory"]) == (str(refused.value), numbers["memory"])
     for role, in_service in ((Role.PREVIOUS, "0"), (Role.STABLE, "1"), (Role.DELTA, "1")):
         serve(night, in_service)
         report = gate(ready(night, live_tier.twin, role), night.settings)

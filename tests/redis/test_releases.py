@@ -11,6 +11,7 @@ from redis import Redis
 
 from batch_scoring.publishing.__main__ import main as publishing_main
 from batch_scoring.releases.__main__ import main
+from batch_scoring.runs import Refused
 from schemas.keys import bucket_key, routes_key, run_key
 from tests.support.redis_server import RedisServer
 from tests.support.released import Released
@@ -94,7 +95,7 @@ def test_what_may_not_go_live_is_refused_before_anybody_is_asked(
         two.gated(29, 1)
         two.redis.delete(bucket_key("delay", "1", wanted, 0))
     elif case == "gate refused":
-        two.gated(29, 1).refuse("gate", "no room")
+        two.gated(29, 1).refuse("gate", Refused("no room"))
     elif case == "newer run":
         two.gated(29, 1)
         two.redis.incr(run_key("delay"))
