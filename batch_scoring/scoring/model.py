@@ -1,5 +1,6 @@
 """The model in a Spark worker: loaded once a Python process, on the device that Spark gives the task."""
 
+import ctypes
 import gc
 import uuid
 from functools import cache
@@ -18,6 +19,9 @@ from schemas.features import Column, Transformed
 from schemas.manifest import CategoryFeature, Manifest, TextFeature
 from schemas.outputs import calibrate
 
+_M_MMAP_THRESHOLD = -3
+_LARGE_BLOCK_BYTES = 1 << 20
+
 
 class NoDevice(Exception):
     """The task was promised a GPU and has none: on a CPU it would take the night's whole time in silence."""
@@ -27,6 +31,7 @@ class WorkerModel:
     """A loaded bundle. `name` is of this loading: the distinct names in the output are the loads."""
 
     def __init__(self, task: ScoreTask, device: str) -> None:
+        _bound_heap()
         _bound_threads()
         bundle = fetch_bundle(task.bundle_url, task.digest, Path(task.cache_dir), task.allowed_urls)
         self.name = uuid.uuid4().hex
@@ -48,6 +53,19 @@ class WorkerModel:
                 rows = group[start : start + most]
                 out[rows] = calibrate(self.manifest.output, self.program(done.take(rows)))
         return out
+
+
+@cache
+def _bound_heap() -> None:
+    """Has large blocks mapped, each by itself, and given back when they are freed.
+
+    glibc takes what is as large as one it has freed from its heap, where a few small blocks that stay keep it from
+    being given back: a worker grew by 40 MB with every four forwards of 1,024 rows through 2,200 units, until its
+    split ended. Source: mallopt(3), M_MMAP_THRESHOLD.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 @cache
