@@ -30,9 +30,17 @@ class Submitted:
     Args:
         job: file of the job, below `JOBS`.
         environment: `BATCH_*`.
+        more: settings of Spark, after those that are given here.
     """
 
-    def __init__(self, job: str, run_url: str, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self,
+        job: str,
+        run_url: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         self.scratch = folder / "spark"
         self._log = folder / "submit.log"
         # A home of its own, since workers write into it whatever they are told.
@@ -51,7 +59,9 @@ class Submitted:
             "JAVA_HOME": str(java_home),
             "PYTHONPATH": str(HOME),
         }
-        command = [self._home / "bin" / "spark-submit", "--master", _MASTER, "--conf", _executor_options()]
+        command = [self._home / "bin" / "spark-submit", "--conf", _executor_options()]
+        for setting in {"spark.master": _MASTER, **(more or {})}.items():
+            command += ["--conf", "=".join(setting)]
         command += [JOBS / job, "--run", run_url]
         self._command = list(map(str, command))
 

@@ -1,21 +1,36 @@
 """Processes of Spark are killed in the middle of publishing, by the very job that a night submits."""
 
 import signal
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.drills.cluster import Submitted
+from tests.drills.standalone import standalone
 from tests.drills.world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.fault]
 
 JOB = "publishing/publish_job.py"
 POINT = "publish.half"
+# A task that takes longer than the others is begun a second time on the other executor.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
 
 
-def submitted(world: World, url: str, action: str, folder: Path) -> Submitted:
-    return Submitted(JOB, url, {**world.environment, "BATCH_FAIL_POINT": f"{POINT}:{action}:{folder}"}, folder)
+def submitted(
+    world: World, url: str, action: str, folder: Path, more: Mapping[str, str] | None = None
+) -> Submitted:
+    armed = {**world.environment, "BATCH_FAIL_POINT": f"{POINT}:{action}:{folder}"}
+    return Submitted(JOB, url, armed, folder, more)
 
 
 def test_a_worker_is_killed_and_its_task_runs_again(world: World, tmp_path: Path) -> None:
@@ -35,6 +50,23 @@ def test_an_executor_is_killed_and_its_task_runs_again(world: World, tmp_path: P
         job.executor_of(job.held_worker(tmp_path / POINT)).kill()
         (tmp_path / f"{POINT}.go").touch()
         assert job.wait() == 0, job.said
+    world.still_old(before)
+    world.complete(run, number, since="verify")
+
+
+def test_a_slow_task_is_begun_twice_and_the_second_counts(world: World, tmp_path: Path) -> None:
+    before = world.live()
+    run, number = world.night()
+    with (
+        standalone(tmp_path) as master,
+        submitted(world, run.url, "hold", tmp_path, {"spark.master": master, **SPECULATION}) as job,
+    ):
+        slow = job.held_worker(tmp_path / POINT)
+        assert job.wait() == 0, job.said
+        # Where Spark has not ended it, it goes on, beside a generation that is whole.
+        (tmp_path / f"{POINT}.go").touch()
+        with suppress(psutil.Error):
+            slow.wait(5)
     world.still_old(before)
     world.complete(run, number, since="verify")
 
