@@ -121,3 +121,11 @@ bench-hotset: setup ## the chosen hot set beside caches and other sets, on trace
 
 bench-hotset-quick: setup ## the same within a minute, less certain
 	@$(PY) -m tests.bench.hotset --quick
+
+.PHONY: bench-insight bench-insight-quick
+
+bench-insight: setup ## what log and metrics cost a hit, what the log writer holds, how fast pages are, within 10 minutes
+	@$(PY) -m tests.bench.insight
+
+bench-insight-quick: setup ## the same within a minute, less certain
+	@$(PY) -m tests.bench.insight --quick

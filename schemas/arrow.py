@@ -1,4 +1,4 @@
-"""Arrow schemas of everything that is written as Parquet: scores, rejects, hot sets, the request log, drift.
+"""Arrow schemas of all that is written as Parquet: scores, rejects, hot sets, the request log, drift, parity.
 
 One declared schema for every file: a column that is all null in one hour keeps its type. Feature files take their
 columns from a manifest (`features_schema`).
@@ -12,6 +12,7 @@ from schemas.manifest import CategoryFeature, Feature, TextFeature
 
 REQUEST_LOG_VERSION = 1
 DRIFT_VERSION = 1
+PARITY_VERSION = 1
 
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -84,6 +85,24 @@ REQUEST_LOG = pa.schema(
         pa.field("outputs", pa.list_(pa.float32())),
     ],
     metadata={"hotset.request_log": str(REQUEST_LOG_VERSION)},
+)
+
+# One row a hit that was to be computed again. `kind` and `skipped` (why it was not compared) are those of
+# `schemas.parity`; exactly one is given. `tolerances`: how far the worst output, `output`, is off, as a multiple
+# of what the manifest allows. Values are not logged: some outputs are never to be.
+PARITY = pa.schema(
+    [
+        pa.field("time", _TIME, nullable=False),
+        pa.field("request_id", pa.string(), nullable=False),
+        pa.field("entity", pa.string()),
+        pa.field("version", pa.string()),
+        pa.field("generation", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("skipped", pa.string()),
+        pa.field("tolerances", pa.float32()),
+        pa.field("output", pa.string()),
+    ],
+    metadata={"hotset.parity": str(PARITY_VERSION)},
 )
 
 # One row a population (`hits`, `tail`) and feature or output of a window. `counts` lie beside `baseline_counts`,

@@ -19,8 +19,14 @@ TABLES = "tables"
 REQUESTS = "requests"
 RUNS = "runs"
 DRIFT = "drift"
+PARITY = "parity"
 FEATURE_QUERY_FILE = "features.sql"
+# In a run's folder, of its choice of entities: see `hotset_report.py`.
+HOTSET_REPORT_FILE = "hotset-report.json"
+HOTSET_PICTURE_FILE = "hotset.png"
 STREAM_SUFFIX = ".arrows"
+# `request_id` of rows that another system's log brought: it tells none from another.
+IMPORTED_ID = "imported"
 # In an hour of the request log that was compacted: see `compacted_names`.
 COMPACTED_FILE = "_compacted.json"
 # In the request log's `inputs`, `{"withheld": true}` stands for a value that is never to be logged: no feature's
@@ -123,6 +129,16 @@ def stream_model(stream: str) -> str:
 def drift_path(model: str, day: date) -> str:
     """Where results of the drift job lie whose window's last day is this one (UTC), relative to the data root."""
     return f"{DRIFT}/model={model}/date={day:%Y-%m-%d}"
+
+
+def parity_day_path(model: str, day: date) -> str:
+    """Hits that the API computed again on one day (UTC), relative to the data root."""
+    return f"{PARITY}/model={model}/date={day:%Y-%m-%d}"
+
+
+def parity_hour_path(model: str, hour: datetime) -> str:
+    utc = hour.astimezone(UTC)
+    return f"{parity_day_path(model, utc.date())}/hour={utc:%H}"
 
 
 def run_path(model: str, generation: str) -> str:

@@ -4,7 +4,8 @@ A frame is `u32 length of what follows | u8 type | body`, little-endian. Each si
 the range of wire versions it speaks; both then use the highest they share, so that tiers can be upgraded one
 after the other. The API says hello first. On a node's directory socket the node then pushes status frames that
 list its versions; on a worker's socket the API sends requests and cancels, and the worker answers in any order
-and pushes status frames. Durations are in microseconds and relative, since clocks of machines are not compared.
+and pushes status frames. A request that is part of a trace has a frame before it that says so (from version 2).
+Durations are in microseconds and relative, since clocks of machines are not compared.
 
 Pure functions and one incremental reader; no I/O.
 """
@@ -18,7 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-WIRE_VERSIONS = (1, 1)
+WIRE_VERSIONS = (1, 2)
+# The first version with trace frames; a peer of an older one is sent none.
+TRACES_FROM = 2
+# What waits with this goes after all that waits with 0.
+LOWEST_PRIORITY = 1
 MAX_FRAME_BYTES = 64 << 20
 MAX_HELLO_BYTES = 1 << 20
 _HEAD_BYTES = 5  # length and type
@@ -29,6 +34,7 @@ Float32Array = npt.NDArray[np.float32]
 Tensor = npt.NDArray[np.float32] | npt.NDArray[np.int64]
 
 _LENGTH = Struct("<I")
+_TRACE = Struct("<I16s8s")  # id of the request that comes next, trace id, span id of its parent
 _ID = Struct("<I")
 _REQUEST = Struct("<I4sBIB")  # id, version tag, priority, deadline µs (0: none), tensors
 _RESULT = Struct("<IIIIIII")  # id, rows, outputs, rows of the batch, queue µs, batch µs, execute µs
@@ -45,6 +51,7 @@ class FrameType(IntEnum):
     ERROR = 4
     CANCEL = 5
     STATUS = 6
+    TRACE = 7
 
 
 class WireError(ValueError):
@@ -63,6 +70,14 @@ class Request(NamedTuple):
     priority: int
     deadline_us: int
     tensors: list[Tensor]
+
+
+class Trace(NamedTuple):
+    """The request that comes next is part of this trace; `span_id` is its parent's. As in W3C's trace context."""
+
+    request_id: int
+    trace_id: bytes
+    span_id: bytes
 
 
 class Result(NamedTuple):
@@ -118,6 +133,10 @@ def request(message: Request) -> bytes:
         parts.append(np.array(tensor.shape, dtype="<u4").tobytes())
         parts.append(tensor.tobytes())
     return frame(FrameType.REQUEST, *parts)
+
+
+def trace(message: Trace) -> bytes:
+    return frame(FrameType.TRACE, _TRACE.pack(message.request_id, message.trace_id, message.span_id))
 
 
 def result(message: Result) -> bytes:
@@ -193,6 +212,13 @@ def parse_request(body: memoryview) -> Request:
     if at != len(body):
         raise WireError("a request frame is longer than its tensors")
     return Request(request_id, tag, priority, deadline_us, tensors)
+
+
+def parse_trace(body: memoryview) -> Trace:
+    """Raises WireError."""
+    if len(body) != _TRACE.size:
+        raise WireError("a trace frame of another length")
+    return Trace(*_TRACE.unpack(body))
 
 
 def parse_result(body: memoryview) -> Result:

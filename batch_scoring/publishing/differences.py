@@ -13,26 +13,16 @@ table in Redis, where that holds other features than the files. Live answers wil
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas.manifest import Manifest, Tolerance, TopKOutput
-from schemas.outputs import Float32Array, misfits
+from schemas.manifest import Manifest
+from schemas.outputs import Float32Array
+from schemas.parity import NEAR, NIGHTLY_KINDS, Kind, Mask, excess, fits, label_places
 
-NEAR = 10.0
 _MOST_NEAR, _MANY = 0.5, 20
 _WORST_OF_A_KIND = 3
-
-Mask = npt.NDArray[np.bool_]
-
-
-class Kind(StrEnum):
-    EQUAL = "equal"
-    NUMERIC = "numeric"
-    FEATURE_DRIFT = "feature_drift"
-    WRONG_MODEL = "wrong_model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +46,9 @@ class Compared:
 
 def sort_differences(manifest: Manifest, compared: Compared) -> npt.NDArray[np.object_]:
     """(n,) the `Kind` of each entity."""
-    run = _fit(manifest, manifest.tolerance, compared.of_run, compared.stored)
-    table = _fit(manifest, manifest.tolerance, compared.of_table, compared.stored)
-    near = _fit(manifest, _wider(manifest.tolerance), compared.of_run, compared.stored)
+    run = fits(manifest, compared.of_run, compared.stored)
+    table = fits(manifest, compared.of_table, compared.stored)
+    near = fits(manifest, compared.of_run, compared.stored, NEAR)
     kinds = np.full(len(compared.entities), Kind.WRONG_MODEL, dtype=object)
     kinds[near] = Kind.NUMERIC
     kinds[(run != table) | compared.gone] = Kind.FEATURE_DRIFT
@@ -76,20 +66,11 @@ def figures(manifest: Manifest, compared: Compared) -> dict[str, object]:
     return {
         "compared": len(kinds),
         "identical": int(identical.sum()),
-        **{kind.value: int((kinds == kind).sum()) for kind in Kind},
+        **{kind.value: int((kinds == kind).sum()) for kind in NIGHTLY_KINDS},
         "max_abs_diff": _most(absolute),
         "max_relative_diff": _most(relative),
         "worst": _worst(manifest, compared, kinds),
     }
-
-
-def _fit(manifest: Manifest, tolerance: Tolerance, found: Float32Array, stored: Float32Array) -> Mask:
-    """(n,) whether all outputs are what is stored; NaN never is."""
-    return np.asarray(~misfits(manifest.output, tolerance, found, stored).any(axis=1))
-
-
-def _wider(tolerance: Tolerance) -> Tolerance:
-    return Tolerance(absolute=NEAR * tolerance.absolute, relative=NEAR * tolerance.relative)
 
 
 def _differences(
@@ -105,12 +86,7 @@ def _differences(
 
 def _numbers(manifest: Manifest) -> list[int]:
     """Places, among the W, of what is no label of a top-k."""
-    labels = {
-        place
-        for output, _, stored in manifest.output.spans
-        if isinstance(output, TopKOutput)
-        for place in range(stored.start, stored.stop, 2)
-    }
+    labels = set(label_places(manifest))
     return [place for place in range(manifest.output.stored_width) if place not in labels]
 
 
@@ -121,23 +97,16 @@ def _most(differences: Float32Array) -> float | None:
 
 def _worst(manifest: Manifest, compared: Compared, kinds: npt.NDArray[np.object_]) -> list[dict[str, object]]:
     """Of each kind but equal those furthest off, each by its worst output."""
-    tolerance = manifest.tolerance
-    run_fits = _fit(manifest, tolerance, compared.of_run, compared.stored)
+    run_fits = fits(manifest, compared.of_run, compared.stored)
     live = np.where(run_fits[:, None], compared.of_table, compared.of_run)
-    allowed = tolerance.absolute + tolerance.relative * np.abs(compared.stored)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        excess = np.abs(live - compared.stored) / allowed
-    # A pair of labels is as far apart as their numbers, which says nothing; but it is a difference.
-    excess = np.nan_to_num(excess, nan=np.inf, posinf=np.inf)
-    misfit = misfits(manifest.output, tolerance, live, compared.stored)
-    excess[~misfit] = 0.0
+    off = excess(manifest, live, compared.stored)
     names = manifest.output.stored_names
     found: list[dict[str, object]] = []
     for kind in (Kind.WRONG_MODEL, Kind.FEATURE_DRIFT, Kind.NUMERIC):
         rows = np.flatnonzero(kinds == kind)
-        furthest = rows[np.argsort(-excess[rows].max(axis=1), kind="stable")][:_WORST_OF_A_KIND]
+        furthest = rows[np.argsort(-off[rows].max(axis=1), kind="stable")][:_WORST_OF_A_KIND]
         for row in furthest.tolist():
-            place = int(excess[row].argmax())
+            place = int(off[row].argmax())
             stored, answered = float(compared.stored[row, place]), float(live[row, place])
             of = {"entity": compared.entities[row], "kind": kind.value, "output": names[place]}
             found.append({**of, "stored": stored, "live": answered, "replica": compared.replicas[row]})

@@ -31,6 +31,7 @@ def write_manifest(redis: Redis, run: Run, state: State, attempt: str | None = N
     before = _read(redis, run)
     report = {name: run.need_report("score")[name] for name in ("rows", "buckets", "checksum")}
     more: dict[str, object] = {"codec": CODEC_VERSION, "ordinal": run.ordinal, "computed_at_ms": run.started_at_ms}
+    more["bundle_digest"] = run.bundle_digest
     more["state"] = state
     more["most_buckets"] = max(run.count("score", "buckets"), before.get("most_buckets", 0))
     more["attempt"] = attempt or before.get("attempt")

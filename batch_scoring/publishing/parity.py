@@ -18,7 +18,7 @@ from batch_scoring.files import dataset
 from batch_scoring.live_tier.asking import Asking, NotAnswered
 from batch_scoring.live_tier.client import LiveTierClient
 from batch_scoring.live_tier.replicas import announced_replicas, wanted_by
-from batch_scoring.publishing.differences import Compared, Kind, figures
+from batch_scoring.publishing.differences import Compared, figures
 from batch_scoring.runs import LOG, Run, stage
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
@@ -29,6 +29,7 @@ from schemas.features import FeatureTransform
 from schemas.keys import bucket_of, feature_key, field_of
 from schemas.manifest import Manifest
 from schemas.outputs import Float32Array
+from schemas.parity import NIGHTLY_KINDS
 from schemas.replicas import Replica, Wanted
 
 Sample = Sequence[tuple[bytes, bytes]]
@@ -75,7 +76,7 @@ def parity(run: Run, settings: BatchSettings, sample: Sample) -> dict[str, objec
 
 
 def _parity(run: Run, settings: BatchSettings, sample: Sample) -> dict[str, object]:
-    nothing: dict[str, object] = {"compared": 0, "identical": 0, **{kind.value: 0 for kind in Kind}}
+    nothing: dict[str, object] = {"compared": 0, "identical": 0, **{kind.value: 0 for kind in NIGHTLY_KINDS}}
     nothing |= {"not_in_table": 0, "max_abs_diff": None, "max_relative_diff": None, "worst": []}
     nothing |= {"replicas": {}, "other_bundle": [], "skipped": None}
     if not sample:

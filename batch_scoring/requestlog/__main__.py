@@ -14,7 +14,9 @@ from batch_scoring.requestlog.compact import compact_model
 from batch_scoring.requestlog.hours import NotPossible, local_root, models_of
 from batch_scoring.requestlog.import_log import BadLog, import_log
 from batch_scoring.requestlog.retention import old_days, remove_days
+from batch_scoring.settings import BatchSettings
 from schemas.names import check_name
+from schemas.settings import load_settings
 
 # The choice of hot entities looks back so far, by default.
 _HISTORY_DAYS = 28
@@ -64,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     retention.add_argument("--delete", action="store_true", help="do it; without, it is only said")
     retention.set_defaults(run=_retain)
     for one in (command, compaction, retention):
-        one.add_argument("--data-url", default=".hotset/data", help="the data root (default: %(default)s)")
+        one.add_argument("--data-url", help="the data root (default: BATCH_DATA_URL, or .hotset/data)")
     return parser
 
 
@@ -109,6 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     try:
+        given.data_url = given.data_url or load_settings(BatchSettings).data_url
         if given.model:
             check_name(given.model, "model")
         given.run(given)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from schemas.arrow import REQUEST_LOG
-from schemas.names import COMPACTED_FILE, MAX_ENTITY_BYTES, compacted_names, requests_model_path
+from schemas.names import COMPACTED_FILE, IMPORTED_ID, MAX_ENTITY_BYTES, compacted_names, requests_model_path
 
 _TIME = REQUEST_LOG.field("time").type
 _BATCH_ROWS = 1 << 17
@@ -96,7 +96,7 @@ def _batches(url: str, time_column: str, entity_column: str) -> Iterator[pa.Tabl
         time = _times(raw, time_column)
         given = {
             "time": time,
-            "request_id": pa.repeat(pa.scalar("imported"), len(raw)),
+            "request_id": pa.repeat(pa.scalar(IMPORTED_ID), len(raw)),
             "entity": entity,
             "status": pa.repeat(pa.scalar(200, pa.int16()), len(raw)),
             "total_us": pa.repeat(pa.scalar(0, pa.int32()), len(raw)),

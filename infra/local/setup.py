@@ -1,7 +1,7 @@
 """Sets up this machine: Java, the product's environment, Airflow's environment. `make setup` runs it.
 
-With `--browser` the Chromium and the Redis that tests drive, and nothing else: no one but a developer needs them.
-Quick when nothing has changed. Standard library only: it runs before anything is installed.
+With `--browser` the Chromium, the Redis and the promtool that tests drive, and nothing else: only developers need
+them. Quick when nothing has changed. Standard library only: it runs before anything is installed.
 """
 
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 from infra.local.java import find_java_home
 from infra.local.spark import archive_classes, is_current, jvm_options
 from infra.local.venvs import HOME, LOG, Environment, SetupFailed, bring_up_to_date
+from infra.prometheus import programs as prometheus
 
 REQUIREMENTS = HOME / "infra" / "requirements"
 PRODUCT = Environment(
@@ -47,6 +48,7 @@ def _for_tests() -> int:
             _install(BROWSER_PACKAGES, "Chromium", BROWSER_BY_HAND)
         if not (os.environ.get("REDIS_SERVER") or any(map(shutil.which, REDIS_PROGRAMS))):
             _install(REDIS_PACKAGES, "Redis", REDIS_BY_HAND)
+        prometheus.fetch(_say)
     except SetupFailed as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

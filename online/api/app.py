@@ -20,7 +20,7 @@ from online.api.http.invalidate import add_invalidation
 from online.api.http.openapi import with_predictions
 from online.api.http.predictions import Predictions
 from online.api.http.problems import add_problem_handlers
-from online.api.metrics import scrape
+from online.api.metrics.series import scrape
 from online.api.service import Service
 from online.api.settings import ApiSettings
 from online.errors import NotReady, UnknownModel

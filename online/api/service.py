@@ -5,7 +5,6 @@ import gc
 import logging
 import os
 import signal
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -31,7 +30,10 @@ from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import parse_address
-from online.api.metrics import Metrics, forget_dead_workers
+from online.api.metrics.levels import disk_free, model_levels
+from online.api.metrics.series import Metrics, ModelLevels
+from online.api.metrics.slots import take_slot
+from online.api.parity.part import Parity
 from online.api.requestlog.buffer import LogBuffer
 from online.api.requestlog.samples import Samples
 from online.api.requestlog.writer import LogWriter
@@ -40,6 +42,8 @@ from online.api.routes.follower import RoutesFollower
 from online.api.routes.manifests import ManifestStore
 from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
+from online.api.tracing import AnswerTracer
+from online.tracing.spans import SpanSender
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +79,8 @@ class Service:
         self.flights = Flights()
         self.l1 = L1(settings.l1_bytes)
         self.buffer = LogBuffer(settings.models, settings.log_max_rows)
-        self.metrics = Metrics(self._state)
+        self._slot = take_slot(settings.metrics_dir, settings.workers)
+        self.metrics = Metrics(self._state, self._model_levels, lambda: disk_free(settings.state_dir))
         self.log = LogWriter(
             self.buffer,
             settings.log_dir,
@@ -89,6 +94,7 @@ class Service:
             settings.models, self.background, self.clock, self.routes.views, settings.max_invalidations
         )
         self.cap = FreshCap(settings.no_cache_per_s)
+        self.spans = SpanSender(settings.otlp_url, "hotset-api") if settings.otlp_url else None
         flying = Flying(self.features, self.live, self.write_back, self.clock, self.routes.views.get)
         self.renewals = Renewals(
             self.flights, flying, self.background, settings.renewal_lease_ms, settings.deadline_ms / 1000
@@ -98,18 +104,25 @@ class Service:
             *(self.link, self.l1, self.clock, self.invalidations, self.cap, self.renewals, settings.input_cache)
         )
         answerer = Answerer(stored, computing, flying, self.clock, settings.input_cache)
+        self.parity = Parity(settings, self.background, self.snapshots, self.live, self.routes.views, self.clock)
         self.predictions = Predictions(
-            *(settings, self.routes.views, stored, answerer, self.l1, self.clock, self.buffer, self.link),
+            *(settings, self.routes.views, stored, answerer, self.l1, self.clock),
+            *(self.buffer if settings.request_log else None, self.link),
             self.invalidations,
-            Samples(settings.log_sample, settings.log_never, self.features.from_snapshot),
+            Samples(
+                *(settings.log_sample, settings.log_never, self.features.from_snapshot),
+                self.parity.checks.offer,
+            ),
+            AnswerTracer(self.spans, settings.trace_share) if self.spans is not None else None,
         )
         self.is_draining = False
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        forget_dead_workers(self.settings.metrics_dir)
         async with AsyncExitStack() as stack:
             stack.enter_context(self.log)
+            if self.spans is not None:
+                stack.enter_context(self.spans)
             for part in (self.link, self.background, self.clock, self.live):
                 await stack.enter_async_context(part)
             stack.push_async_callback(self.snapshots.close)
@@ -118,6 +131,7 @@ class Service:
             await stack.enter_async_context(self.invalidations)
             stack.push_async_callback(self.flights.close)
             stack.push_async_callback(self.renewals.close)
+            await stack.enter_async_context(self.parity)
             ticking = asyncio.create_task(self._tick(), name="tick")
             stack.callback(ticking.cancel)
             self._take_sigterm()
@@ -188,7 +202,7 @@ class Service:
 
     def _state(self) -> Mapping[tuple[str, str, str], float]:
         """What the parts count, for the metrics; read by the log's thread."""
-        state: Counter[tuple[str, str, str]] = Counter()
+        state: dict[tuple[str, str, str], float] = {}
         for part, link in (("redis_lookup", self.link), ("redis_background", self.background)):
             state |= {("total", part, name): value for name, value in asdict(link.counts).items()}
             state["level", part, "open"] = int(link.is_open)
@@ -198,7 +212,10 @@ class Service:
         for reason in ("behind", "down", "slow", "refused"):
             state["total", "write_back", f"dropped_{reason}"] = self.write_back.dropped[reason]
         state["total", "write_back", "written"] = self.write_back.written
+        state["level", "write_back", "waiting"] = self.write_back.waiting
         state["total", "l1", "hits"] = self.l1.hits
+        state["total", "l1", "misses"] = self.l1.misses
+        state["level", "l1", "entries"], state["level", "l1", "bytes"] = self.l1.size()
         state["total", "flights", "shared"] = self.flights.shared
         for event in ("done", "failed", "refused", "dropped", "leased_elsewhere"):
             state["total", "renewals", event] = self.renewals.counts[event]
@@ -213,4 +230,13 @@ class Service:
             self.live.warm_replicas(view.stable.digest) for view in self.routes.views.values()
         )
         state["level", "routes", "refused"] = len(self.routes.refusals)
+        state["level", "api", "workers"] = 1
+        if self.spans is not None:
+            state["total", "traces", "sent"], state["total", "traces", "dropped"] = (
+                self.spans.sent,
+                self.spans.dropped,
+            )
         return state
+
+    def _model_levels(self) -> Mapping[str, ModelLevels]:
+        return model_levels(self.routes.views, self.clock.now_ms, self.live.warm_replicas)

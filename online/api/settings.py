@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from online.api.live.foreign.naming import ForeignModel
-from schemas.names import check_name
+from schemas.names import PARITY, check_name
 
 _MIB = 1 << 20
 _BASE_URL = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?\Z")
@@ -117,6 +117,28 @@ class ApiSettings(BaseSettings):
     log_never: tuple[str, ...] = Field(
         (), description="Features and outputs, by name, whose values are never among them, whatever the model."
     )
+    request_log: bool = Field(
+        True,
+        description="Whether answers leave rows. Without them there are no metrics of answers, no traces and "
+        "nothing to choose a hot set from: for measuring what they cost.",
+    )
+    otlp_url: str | None = Field(
+        None,
+        description="Base URL of a receiver of OTLP over HTTP (`http://host:4318`) for traces; none: no traces.",
+    )
+    trace_share: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Share of the requests without a `traceparent` that are traced; one that has it says itself.",
+    )
+    parity_share: float = Field(
+        0.001,
+        ge=0,
+        le=1,
+        description="Share of precomputed answers that are computed again in the background and compared; they "
+        "are among those that API_LOG_SAMPLE takes, so at most as many. 0: none.",
+    )
     drain_delay_s: NonNegativeFloat = Field(
         0.5, description="After SIGTERM: how long `/readyz` says no before the sockets close."
     )
@@ -128,6 +150,13 @@ class ApiSettings(BaseSettings):
         if len(set(self.models)) != len(self.models):
             raise ValueError("models: a name is given twice")
         return self
+
+    @field_validator("otlp_url")
+    @classmethod
+    def _otlp_url_is_base(cls, url: str | None) -> str | None:
+        if url and _BASE_URL.match(url) is None:
+            raise ValueError("otlp_url: a receiver is given as http://host:port")
+        return url or None
 
     @field_validator("foreign_urls")
     @classmethod
@@ -149,6 +178,11 @@ class ApiSettings(BaseSettings):
     def log_dir(self) -> Path:
         """Streams of the request log that are not Parquet yet; the analysts' site reads them."""
         return self.state_dir / "log"
+
+    @property
+    def parity_dir(self) -> Path:
+        """The same of the log of compared hits."""
+        return self.state_dir / PARITY
 
     @property
     def metrics_dir(self) -> Path:

@@ -12,6 +12,11 @@ import orjson
 MAX_LINE_BYTES = 4096
 DRAIN = b"drain"
 _THREADS = b"threads "
+# Upper bounds of the histograms that a worker keeps: rows of a batch, and seconds that one occupied the device.
+ROWS_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+BUSY_BOUNDS_S = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
 # Exit statuses of a worker; anything else is a crash.
 EXIT_DRAINED = 0
 EXIT_REFUSED = 3
@@ -25,6 +30,11 @@ def threads_order(threads: int) -> bytes:
 def threads_of(order: bytes) -> int | None:
     """Of that order; None of another."""
     return int(order.removeprefix(_THREADS)) if order.startswith(_THREADS) else None
+
+
+def bucket_name(histogram: str, place: int) -> str:
+    """Of the count of values up to the bound at `place`, or beyond the last."""
+    return f"{histogram}_{place}"
 
 
 class State(StrEnum):
@@ -44,8 +54,9 @@ class Report:
     Attributes:
         table: measured (rows, ms) of batches, of which tau0_ms + alpha_ms * rows is the fit.
         executing_ms: how long the batch on the device has been there.
+        queue_age_ms: how long the first of the rows that wait has waited.
         busy_share: of the time since the last report.
-        counts: totals since the worker's start, by name.
+        counts: totals since the worker's start, by name; of histograms by `bucket_name`, where there are any.
     """
 
     state: State
@@ -60,6 +71,7 @@ class Report:
     queued_rows: int = 0
     executing_rows: int = 0
     executing_ms: float = 0.0
+    queue_age_ms: float = 0.0
     busy_share: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
 

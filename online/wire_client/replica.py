@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from online.tracing.context import TraceContext
 from online.wire_client.breaker import Breaker
 from schemas import wire
 from schemas.http import ProblemCode
@@ -64,6 +65,7 @@ class Replica(asyncio.Protocol):
         self._held: list[bytes] = []
         self._is_holding = False
         self._is_greeted = self._is_ready = False
+        self._takes_traces = False
         self.lost = asyncio.Event()
         self.outstanding_rows = 0
         self.breaker = Breaker()
@@ -128,13 +130,19 @@ class Replica(asyncio.Protocol):
             await asyncio.sleep(0)  # whoever waited takes its result out
 
     async def run(
-        self, tag: bytes, tensors: list[wire.Tensor], deadline_s: float, priority: int = 0
+        self,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        priority: int = 0,
+        trace: TraceContext | None = None,
     ) -> wire.Result:
         """Sends rows and waits. A caller that is cancelled, or late, cancels the rows at the worker too.
 
         Args:
             deadline_s: by the event loop's clock.
             priority: 0 goes before 1.
+            trace: what the worker's spans are part of, where it takes that.
 
         Raises:
             ReplicaGone, ReplicaRefused, TimeoutError. Whether the breaker allows it is for the caller to ask.
@@ -154,13 +162,17 @@ class Replica(asyncio.Protocol):
         message = wire.Request(request_id, tag, priority, max(1, int(left_s * 1e6)), tensors)
         timer = self._loop.call_at(deadline_s, _expire, waiting.future)
         try:
-            self._write(wire.request(message))
+            frames = wire.request(message)
+            if trace is not None and self._takes_traces:
+                frames = wire.trace(wire.Trace(request_id, trace.trace_id, trace.span_id)) + frames
+            self._write(frames)
             result = await waiting.future
             self.breaker.succeeded()
             return result
         except ReplicaRefused as refused:
             self.breaker.succeeded()
-            if refused.failure.code == ProblemCode.OVERLOADED:
+            # A refusal of what goes last says nothing of what goes before it.
+            if refused.failure.code == ProblemCode.OVERLOADED and priority == 0:
                 self._needed_s = left_s + refused.failure.retry_after_ms / 1e3
                 self._needed_at_s, self._refused_rows = self._loop.time(), rows
             raise
@@ -229,7 +241,7 @@ class Replica(asyncio.Protocol):
         return None if waiting.future.done() else waiting.future
 
     def _greet(self, peer: dict[str, object]) -> None:
-        wire.agree(peer)
+        self._takes_traces = wire.agree(peer) >= wire.TRACES_FROM
         if peer.get("digest") != self.digest:
             # Names may be re-used by mistake; the digest cannot.
             raise wire.WireError(

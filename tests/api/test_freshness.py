@@ -149,24 +149,6 @@ def test_deltas_patch_a_generation(fresh: Fresh) -> None:
     assert fresh.answer("patched", "e57")[:2] == ("live", "not_selected")
 
 
-def test_every_reason_is_counted(fresh: Fresh) -> None:
-    assert fresh.get("plain", "nobody").json()["code"] == "unknown_entity"
-    fresh.answer("plain", "e59")
-    fresh.answer("aged", "e31")
-    fresh.invalidate("plain", "e32")
-    fresh.answer("plain", "e32")
-    fresh.answer("kept", "e33", "no-cache")
-    wanted = [
-        ("plain", "new_entity"), ("plain", "not_selected"), ("aged", "expired"), ("plain", "invalidated"),
-    ]  # fmt: skip
-
-    def is_counted() -> bool:
-        text = fresh.api.client.get("/metrics").text
-        return all(f'hotset_misses_total{{model="{model}",reason="{reason}"}}' in text for model, reason in wanted)
-
-    wait_for(is_counted, what="the counts")
-
-
 def live_generation(fresh: Fresh, model: str) -> str | None:
     """Of the worker that `fresh.get` asks."""
     told: str | None = fresh.api.client.get(f"/v1/models/{model}").json()["generation"]

@@ -79,7 +79,7 @@ def client(world: World) -> Iterator[Client]:
 
 
 PAIR = ("e39", "e55")  # in the generation, and written back
-ANSWERED = 'hotset_answers_total{model="plain",source="precomputed"}'
+ANSWERED = 'hotset_answers_total{arm="",model="plain",source="precomputed"'
 FROM_L1 = 'hotset_events_total{event="hits",part="l1"}'
 
 

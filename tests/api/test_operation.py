@@ -30,15 +30,15 @@ def test_readiness_tells_of_each_model(world: World) -> None:
 
 
 def test_a_hit_reaches_metrics_and_log(world: World) -> None:
-    name = 'hotset_answers_total{model="007",source="precomputed"}'
+    name = 'hotset_answers_total{arm="",model="007",source="precomputed",version="1"}'
     before = total(world, name)
-    answer = world.client.get("/v1/models/007/predictions/hot7", headers={"X-Request-Id": "seen-1"})
+    answer = world.client.get("/v1/models/007/predictions/hot141", headers={"X-Request-Id": "seen-1"})
     wait_for(lambda: total(world, name) > before, what="the metric")
     rows = read_log(world.api, "007", lambda rows: [row for row in rows if row["request_id"] == "seen-1"])
     (row,) = [row for row in rows if row["request_id"] == "seen-1"]
     document = answer.json()
     assert (row["entity"], row["source"], row["version"], row["generation"]) == (
-        "hot7",
+        "hot141",
         "precomputed",
         "1",
         document["generation"],
@@ -64,7 +64,8 @@ def test_series_do_not_grow_with_what_callers_send(world: World) -> None:
     before = series(world)
     for place in range(300):
         world.client.get(f"/scan/{place}.php")
-        world.client.get(f"/v1/models/m{place}/predictions/x")
+        world.client.get(f"/v1/models/m{place}/predictions/x", headers={"traceparent": f"00-{place:032x}-a-01"})
+        world.client.request(f"FOO{place}", "/v1/models/007/predictions/hot1", headers={"X-Version": f"v{place}"})
         world.client.get("/v1/models/007/predictions/hot1", headers={"X-Request-Id": f"scan-{place}"})
     counted = total(world, 'hotset_problems_total{code="unknown_model",model=""}')
     wait_for(

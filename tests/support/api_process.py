@@ -52,6 +52,8 @@ class ApiProcess:
             "drain_delay_s": "0",
             # A busy test machine stalls for longer than a look-up may take in service.
             "lookup_budget_ms": "250",
+            # Hits that are computed again by chance would be counted with those that a test asks for.
+            "parity_share": "0",
             **settings,
         }
         self._process: subprocess.Popen[bytes] | None = None

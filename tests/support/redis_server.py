@@ -93,9 +93,8 @@ class RedisServer:
         return "--port", str(self.port)
 
     def stop(self) -> None:
-        """Kills it: nothing is persisted."""
+        """Kills it, frozen or not: nothing is persisted, nothing more is answered."""
         if self._process is not None:
-            self.thaw()
             self._process.kill()
             self._process.wait()
             self._process = None

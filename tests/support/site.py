@@ -39,8 +39,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_site(folder: Path, **settings: str) -> Iterator[Site]:
-    """`python -m online.monitor` over the data in `folder`, ended by SIGTERM, which it must obey."""
+def running_site(folder: Path, *, has_read: bool = True, **settings: str) -> Iterator[Site]:
+    """`python -m online.monitor` over the data in `folder`, ended by SIGTERM, which it must obey.
+
+    Args:
+        has_read: waits until it has read the log that is there.
+    """
     port, log = free_port(), folder / "site.log"
     given = {"PORT": str(port), "DATA_URL": str(folder), "STREAMS_DIR": str(folder / "streams"), "CACHE_S": "0"}
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MONITOR_")}
@@ -49,7 +53,10 @@ def running_site(folder: Path, **settings: str) -> Iterator[Site]:
         process = subprocess.Popen([sys.executable, "-m", "online.monitor"], cwd=HOME, env=environment, stderr=out)
         try:
             _wait_for(f"http://127.0.0.1:{port}/healthz", process, log)
-            yield Site(f"http://127.0.0.1:{port}", process, log)
+            site = Site(f"http://127.0.0.1:{port}", process, log)
+            if has_read:
+                _wait_until_read(site, json.loads(settings.get("MODELS", '["delay"]')))
+            yield site
             process.send_signal(signal.SIGTERM)
             # uvicorn ends by the signal it was sent, once all is closed.
             assert process.wait(20) in (0, -signal.SIGTERM), log.read_text()
@@ -83,6 +90,17 @@ def running_valkey(folder: Path) -> Iterator[tuple[str, redis.Redis]]:
         finally:
             process.terminate()
             process.wait()
+
+
+def _wait_until_read(site: Site, models: list[str], timeout_s: float = 60) -> None:
+    end = time.monotonic() + timeout_s
+    for model in models:
+        query = {"model": model, "range": "28d"}
+        while (found := httpx.get(f"{site.url}/overview.json", params=query, timeout=30)).status_code == 200:
+            if not found.json()["files_waiting"]:
+                break
+            assert time.monotonic() < end, "the log was not read in time"
+            time.sleep(0.05)  # between two looks
 
 
 def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path, timeout_s: float = 30) -> None:

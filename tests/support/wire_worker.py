@@ -25,7 +25,7 @@ class Served:
     Attributes:
         delay_s: how long an answer takes; changed while it runs.
         refuse_with: a failure's code for every request, while set.
-        requests, rows, cancels: what came.
+        requests, rows, cancels: what came; `priorities` of the requests.
     """
 
     manifest: Manifest
@@ -36,6 +36,7 @@ class Served:
     requests: int = 0
     rows: int = 0
     cancels: int = 0
+    priorities: list[int] = field(default_factory=list)
     state: str = "ready"
     address: str = ""
     open: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -172,6 +173,7 @@ class WireNode:
                     else:
                         request = wire.parse_request(body)
                         version.requests += 1
+                        version.priorities.append(request.priority)
                         version.rows += len(request.tensors[0])
                         delay_s = version.delay_s
                         asking[request.request_id] = self._loop.call_later(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from online.api.answering.asking import Asking
 from online.api.answering.brought import digest, transform
@@ -20,6 +21,13 @@ from schemas.http import MissReason
 from schemas.wire import Tensor
 
 
+class LookedUp(NamedTuple):
+    """A look-up of items that somebody else has begun: for each Redis's replies, why there are none, or None."""
+
+    found: Sequence[list[object] | Exception | None]
+    began_ns: int
+
+
 class Answerer:
     """One for all models of a worker; holds no state of a request."""
 
@@ -29,13 +37,15 @@ class Answerer:
         self._stored, self._computing, self._flying, self._clock = stored, computing, flying, clock
         self._keeps_inputs = keeps_inputs
 
-    async def answer(self, asking: Asking, items: Sequence[Item]) -> list[Outcome]:
+    async def answer(
+        self, asking: Asking, items: Sequence[Item], looked_up: "LookedUp | None" = None
+    ) -> list[Outcome]:
         """An outcome for each item, in order.
 
         Raises:
             ClientGone: nobody waits for them any more.
         """
-        outcomes, misses = await self._look_up(asking, items)
+        outcomes, misses = await self._look_up(asking, items, looked_up)
         if misses:
             await self.compute(asking, misses)
         for outcome in outcomes:
@@ -55,9 +65,12 @@ class Answerer:
         for miss in misses:
             make_answer(miss.outcome)
 
-    async def _look_up(self, asking: Asking, items: Sequence[Item]) -> tuple[list[Outcome], list[Miss]]:
-        began_ns, now_ms = time.perf_counter_ns(), self._clock.now_ms()
-        outcomes, open_ = [], []
+    async def _look_up(
+        self, asking: Asking, items: Sequence[Item], looked_up: "LookedUp | None"
+    ) -> tuple[list[Outcome], list[Miss]]:
+        began_ns = time.perf_counter_ns() if looked_up is None else looked_up.began_ns
+        now_ms = self._clock.now_ms()
+        outcomes, open_, missed = [], [], []
         brought = await self._brought(asking, items)
         for place, item in enumerate(items):
             version = asking.view.resolve(item.raw)
@@ -70,13 +83,18 @@ class Answerer:
                     open_.append(miss)
                 continue
             limits = self._stored.limits(asking, version, item.raw, now_ms)
-            if not self._stored.is_in_l1(asking, version, item.raw, outcome, limits):
+            found = None if looked_up is None else looked_up.found[place]
+            if found is not None:
+                miss = Miss(item, outcome, version, MissReason.NOT_SELECTED, limits)
+                if not self._stored.settle(asking, miss, found):
+                    missed.append(miss)
+            elif not self._stored.is_in_l1(asking, version, item.raw, outcome, limits):
                 open_.append(Miss(item, outcome, version, MissReason.NOT_SELECTED, limits))
         if brought:
             features_us = (time.perf_counter_ns() - began_ns) // 1000
             for place in brought:
                 outcomes[place].features_us = features_us
-        misses = await self._stored.ask(asking, open_) if open_ else []
+        misses = missed + (await self._stored.ask(asking, open_) if open_ else [])
         lookup_us = (time.perf_counter_ns() - began_ns) // 1000
         for outcome in outcomes:
             outcome.lookup_us = lookup_us - (outcome.features_us or 0)

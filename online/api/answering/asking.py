@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from online.api.routes.view import ModelView
+from online.tracing.context import TraceContext
 
 
 class ClientGone(Exception):
@@ -39,12 +40,13 @@ NO_WISH = Wish()
 
 @dataclass(slots=True)
 class Asking:
-    """One request: its view, until when it wants an answer (event loop's clock), and its connection."""
+    """One request: its view, until when it wants an answer (event loop's clock), its connection, and its trace."""
 
     view: ModelView
     deadline_s: float
     connection: Connection
     wish: Wish = NO_WISH
+    trace: TraceContext | None = None
 
     async def wait(self, done: "asyncio.Future[None]") -> None:
         """Until `done`, or the deadline, which is no error. Raises ClientGone."""

@@ -19,14 +19,17 @@ _MOST_AT_ONCE = 16_384
 
 
 async def transform(
-    view: VersionView, records: Sequence[Mapping[str, object]]
+    view: VersionView, records: Sequence[Mapping[str, object]], most_at_once: int = _MOST_AT_ONCE
 ) -> list[list[Tensor] | InvalidFeatures]:
     """For each record its row of each input, in wire order, or what is wrong with it.
 
     A row is (1, width) of each input, or (1, length) of text: as long as that is by itself, in whatever company it
     came. So it has one digest, and does not pay for the length of others.
+
+    Args:
+        most_at_once: characters of text that may hold the event loop.
     """
-    if view.transform.has_text and _text_characters(records) > _MOST_AT_ONCE:
+    if view.transform.has_text and _text_characters(records) > most_at_once:
         # The tokenizer holds the interpreter for a text, not for all of them: the event loop has its turn between.
         return await asyncio.to_thread(_transform, view, records)
     return _transform(view, records)

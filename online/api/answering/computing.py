@@ -72,7 +72,7 @@ class Computing:
         self, asking: Asking, version: VersionView, misses: Sequence[Miss]
     ) -> list[LiveResult | ServingError]:
         """A result for each. Where another's flight fails, a caller that still has time flies its own."""
-        fly = partial(self._flying.fly, asking.view, version, asking.deadline_s)
+        fly = partial(self._flying.fly, asking.view, version, asking.deadline_s, trace=asking.trace)
         results: list[LiveResult | ServingError] = [DeadlineExceeded("no answer within the deadline")] * len(
             misses
         )

@@ -15,6 +15,7 @@ from online.api.live.contract import Live
 from online.api.lookup.clock import RedisClock
 from online.api.routes.view import ModelView, VersionView
 from online.errors import InvalidFeatures, Overloaded, ServingError
+from online.tracing.context import TraceContext
 from schemas import wire
 
 # A frame of many long texts could be over what a worker takes; in several it is under way while others compute.
@@ -40,9 +41,14 @@ class Flying:
         return self._live.refusal(version.digest, deadline_s, min(rows, version.manifest.max_batch_rows))
 
     async def fly(
-        self, view: ModelView, version: VersionView, deadline_s: float, flights: Sequence[Flight]
+        self,
+        view: ModelView,
+        version: VersionView,
+        deadline_s: float,
+        flights: Sequence[Flight],
+        trace: TraceContext | None = None,
     ) -> None:
-        """Lands every flight, with a result or an error."""
+        """Lands every flight, with a result or an error. `trace` is of the request that started them."""
         began_ns, computed_at_ms = time.perf_counter_ns(), self._clock.now_ms()
         await self._gather_features(view, version, [flight for flight in flights if flight.tensors is None])
         features_us = (time.perf_counter_ns() - began_ns) // 1000
@@ -50,7 +56,7 @@ class Flying:
         size = version.manifest.max_batch_rows
         groups = by_shape(ready) if version.transform.has_text else [ready]
         chunks = [chunk for group in groups for chunk in _chunks(group, size)]
-        runs = [self._run(version, chunk, deadline_s, computed_at_ms, features_us) for chunk in chunks]
+        runs = [self._run(version, chunk, deadline_s, computed_at_ms, features_us, trace) for chunk in chunks]
         if len(runs) == 1:
             await runs[0]
         else:
@@ -84,11 +90,12 @@ class Flying:
         deadline_s: float,
         computed_at_ms: int,
         features_us: int,
+        trace: TraceContext | None,
     ) -> None:
         rows = [flight.tensors or [] for flight in flights]
         tensors = rows[0] if len(rows) == 1 else [np.concatenate(parts) for parts in zip(*rows, strict=True)]
         try:
-            result = await self._live.run(version.digest, version.tag, tensors, deadline_s)
+            result = await self._live.run(version.digest, version.tag, tensors, deadline_s, trace=trace)
         except ServingError as error:
             for flight in flights:
                 flight.land(error)

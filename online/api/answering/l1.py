@@ -49,14 +49,26 @@ class L1:
         self._kept: cachebox.LRUCache[bytes, Kept] | None = (
             cachebox.LRUCache(0, maxmemory=max_bytes) if max_bytes else None
         )
-        self.hits = 0
+        self.hits = self.misses = 0
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it keeps anything."""
+        return self._kept is not None
 
     def get(self, key: bytes) -> Kept | None:
         if self._kept is None:
             return None
         found = self._kept.get(key)
-        self.hits += found is not None
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
         return found
+
+    def size(self) -> tuple[int, int]:
+        """Entries, and their bytes as they are counted."""
+        return (0, 0) if self._kept is None else (len(self._kept), self._kept.memory())
 
     def put(self, key: bytes, kept: Kept) -> None:
         if self._kept is not None:

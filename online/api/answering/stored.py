@@ -160,6 +160,13 @@ class Stored:
         kept.give(outcome)
         return True
 
+    def settle(self, asking: Asking, miss: Miss, found: list[object] | Exception) -> bool:
+        """Whether Redis's replies have become the answer; where not, the miss has its reason."""
+        if isinstance(found, Exception):
+            miss.reason = reason_of(found)
+            return False
+        return self._settle_stored(asking, miss, found)
+
     async def ask(self, asking: Asking, open_: list[Miss]) -> list[Miss]:
         """Looks all of them up in one write; returns those that remain misses, with the reason."""
         asked, unasked = [], []

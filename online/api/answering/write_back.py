@@ -15,13 +15,13 @@ class WriteBack:
 
     def __init__(self, link: RedisLink, max_waiting: int) -> None:
         self._link, self._max_waiting = link, max_waiting
-        self._waiting = 0
+        self.waiting = 0
         self.written = 0
         self.dropped: Counter[str] = Counter()
 
     def offer(self, key: bytes, packed: bytes, ttl_ms: int) -> None:
         """Never waits and never fails."""
-        if self._waiting >= self._max_waiting:
+        if self.waiting >= self._max_waiting:
             self.dropped["behind"] += 1
             return
         try:
@@ -29,11 +29,11 @@ class WriteBack:
         except RedisDown:
             self.dropped["down"] += 1
             return
-        self._waiting += 1
+        self.waiting += 1
         reply.add_done_callback(self._on_reply)
 
     def _on_reply(self, reply: "asyncio.Future[list[object]]") -> None:
-        self._waiting -= 1
+        self.waiting -= 1
         if reply.cancelled():
             return
         said = reply.exception() or reply.result()[0]

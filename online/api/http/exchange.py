@@ -8,6 +8,7 @@ from online.api.http.head import Head, Target
 
 if TYPE_CHECKING:
     from online.api.http.protocol import PredictionProtocol
+    from online.api.tracing import RequestTrace
 
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -26,13 +27,15 @@ class Exchange:
     Attributes:
         started_s, started_ns: when the head was read, by the event loop's clock and by `perf_counter_ns`.
         is_too_large: the body is over the limit, and was not kept.
+        trace: what it is part of; set only where answers are traced.
     """
 
     __slots__ = (
         *("_chunks", "_size", "disconnected", "head", "is_due", "is_too_large", "keep_alive", "method"),
-        *("more_body", "protocol", "response_complete", "started_ns", "started_s", "target"),
+        *("more_body", "protocol", "response_complete", "started_ns", "started_s", "target", "trace"),
     )
     message_event = _NoEvent()
+    trace: "RequestTrace | None"
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from online.errors import InvalidEntity, InvalidRequest
+from online.tracing.context import HEADER as TRACEPARENT
 
 MAX_REQUEST_ID_BYTES = 128
 _PREFIX = b"/v1/models/"
@@ -46,6 +47,7 @@ class Head(NamedTuple):
     cache_control: bytes | None = None
     if_none_match: bytes | None = None
     is_plain: bool = False
+    traceparent: bytes | None = None
 
 
 def target_of(raw_path: bytes) -> Target | None:
@@ -97,8 +99,12 @@ READ_HEADERS = frozenset(
 )
 
 
+# Read where answers are traced; elsewhere a request that has it is as plain as one without.
+TRACED_HEADERS = READ_HEADERS | {TRACEPARENT}
+
+
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    request_id = deadline_ms = content_length = cache_control = if_none_match = None
+    request_id = deadline_ms = content_length = cache_control = if_none_match = traceparent = None
     content_type = b""
     for name, value in headers:
         if name == b"x-request-id":
@@ -113,8 +119,11 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
             cache_control = value if cache_control is None else cache_control + b"," + value
         elif name == b"if-none-match":
             if_none_match = value if if_none_match is None else if_none_match + b"," + value
+        elif name == TRACEPARENT:
+            traceparent = value
     return Head(
-        clean_request_id(request_id), deadline_ms, content_type, content_length, cache_control, if_none_match
+        *(clean_request_id(request_id), deadline_ms, content_type, content_length, cache_control, if_none_match),
+        traceparent=traceparent,
     )
 
 

@@ -6,37 +6,41 @@ They are described to OpenAPI in `openapi.py`, from the same models that a test 
 import logging
 import time
 from asyncio import get_running_loop
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 import orjson
 
 from online.api.answering.answerer import Answerer
 from online.api.answering.asking import NO_WISH, Asking, ClientGone
-from online.api.answering.l1 import L1, Kept
+from online.api.answering.l1 import L1
 from online.api.answering.miss import Miss
 from online.api.answering.outcome import Item, Outcome
 from online.api.answering.stored import Stored
-from online.api.http.body import check_entity, check_media_type, parse_batch, parse_json, parse_predict
-from online.api.http.conditional import conditional, etag_of, refused_wish_line, wish_of
-from online.api.http.documents import log_row, result_json, server_timing
+from online.api.http.batch_hits import BatchHits
+from online.api.http.batches import Batches
+from online.api.http.body import check_entity, check_media_type, parse_json, parse_predict
+from online.api.http.conditional import conditional, wish_of
+from online.api.http.documents import log_row
 from online.api.http.exchange import Exchange
-from online.api.http.head import Kind, deadline_of, decode_entity
+from online.api.http.head import READ_HEADERS, TRACED_HEADERS, Kind, deadline_of, decode_entity
 from online.api.http.hits import Hits, Reply
-from online.api.http.problems import PROBLEM, InternalError, problem, retry_after
+from online.api.http.lanes import Lanes
+from online.api.http.problems import InternalError, problem
+from online.api.http.sending import outcome_lines, send, us_since
 from online.api.http.sink import LogSink
+from online.api.http.teller import Teller
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
 from online.api.requestlog.samples import Samples
 from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
+from online.api.tracing import AnswerTracer
 from online.errors import BodyTooLarge, MethodNotAllowed, NotReady, ServingError, UnknownModel
 
 log = logging.getLogger(__name__)
 
-_JSON = b"content-type: application/json"
-_PROBLEM_JSON = b"content-type: " + PROBLEM.encode()
 # Time left of the deadline for answering that it has passed.
 _MARGIN_S = 0.01
 
@@ -52,34 +56,41 @@ class Predictions:
         answerer: Answerer,
         l1: L1,
         clock: RedisClock,
-        sink: LogSink,
+        sink: LogSink | None,
         link: RedisLink,
         invalidations: Invalidations,
         samples: Samples,
+        tracer: AnswerTracer | None = None,
     ) -> None:
         self._models = {model.encode(): model for model in settings.models}
         self._views, self._answerer, self._clock, self._sink = views, answerer, clock, sink
-        self._stored, self._l1, self._samples = stored, l1, samples
+        self._stored, self._tracer = stored, tracer
+        self.read_headers = READ_HEADERS if tracer is None else TRACED_HEADERS
         self._deadline_ms, self.max_body_bytes = settings.deadline_ms, settings.max_body_bytes
         self._loop = get_running_loop()
+        lanes = Lanes(views)
+        self._teller = Teller(l1, sink, samples, tracer)
+        self._batches = Batches(answerer, BatchHits(lanes, link, l1, invalidations), self._teller, clock)
         self._hits = Hits(
-            *(views, link, l1, clock, invalidations, sink),
-            samples,
+            *(lanes, link, l1, clock, invalidations, sink),
+            *(samples, tracer),
             self._go_on,
         )
 
     def begin(self, exchange: Exchange) -> None:
         """A hit is answered in call-backs; what has to wait for more than a look-up gets a task."""
+        if self._tracer is not None:
+            exchange.trace = self._tracer.begin(exchange.head.traceparent)
         try:
             model = self._models.get(exchange.target.model)
             if model is not None and self._hits.take(exchange, model):
                 return
             asking = self._asking(exchange)
             if exchange.target.kind is Kind.BATCH:
-                self._spawn(exchange, self._serve_batch(asking, exchange))
+                self._spawn(exchange, self._batches.serve(asking, exchange))
                 return
             item = _item(exchange)
-            one = _One(self, asking, exchange, item, _us_since(exchange.started_ns))
+            one = _One(self, asking, exchange, item, us_since(exchange.started_ns))
             if item.record is None and asking.wish is NO_WISH:
                 self._stored.look_up(asking, item, one)
             else:
@@ -122,7 +133,10 @@ class Predictions:
         view = view or self._view(exchange)
         patience_s = deadline_of(exchange.head, self._deadline_ms) / 1000
         deadline_s = exchange.started_s + patience_s - min(_MARGIN_S, patience_s / 10)
-        return Asking(view, deadline_s, exchange.protocol, wish_of(exchange.head))
+        trace = exchange.trace if self._tracer is not None else None
+        return Asking(
+            view, deadline_s, exchange.protocol, wish_of(exchange.head), trace.live if trace is not None else None
+        )
 
     def _view(self, exchange: Exchange) -> ModelView:
         model = self._models.get(exchange.target.model)
@@ -157,77 +171,33 @@ class Predictions:
             status, body = 304, b""
         else:
             status = error.status if error else 200
-            body = self._told(outcome, asked.head.request_id, now_us // 1000)
-        post_us = _us_since(post_ns)
-        lines += _lines(asking, (outcome,), one.route_us, post_us)
-        _send(asked, status, body, error, lines)
-        total_us = _us_since(asked.started_ns)
-        self._log(asking.view, asked.head.request_id, one.item, outcome, now_us, (total_us, one.route_us, post_us))
-
-    async def _serve_batch(self, asking: Asking, asked: Exchange) -> None:
-        parsed = parse_batch(parse_json(asked.body))
-        route_us = _us_since(asked.started_ns)
-        items = [item for item in parsed if isinstance(item, Item)]
-        answered = iter(await self._answerer.answer(asking, items)) if items else iter(())
-        outcomes = [next(answered) if isinstance(item, Item) else _refused(asking, item) for item in parsed]
-        post_ns = time.perf_counter_ns()
-        now_us = self._clock.now_us()
-        request_id, now_ms = asked.head.request_id, now_us // 1000
-        body = b",".join([self._told(outcome, request_id, now_ms) for outcome in outcomes])
-        body = b'{"results":[%b]}' % body
-        post_us = _us_since(post_ns)
-        _send(asked, 200, body, None, _lines(asking, outcomes, route_us, post_us))
-        times_us = (_us_since(asked.started_ns), route_us, post_us)
-        for item, outcome in zip(parsed, outcomes, strict=True):
-            self._log(asking.view, request_id, item, outcome, now_us, times_us)
-
-    def _told(self, outcome: Outcome, request_id: str, now_ms: int) -> bytes:
-        told = result_json(outcome, request_id, now_ms)
-        if (
-            outcome.keep_as is not None
-            and outcome.outputs is not None
-            and outcome.answer is not None
-            and outcome.rendered is not None
-        ):
-            etag = outcome.etag or etag_of(outcome)
-            kept = Kept(
-                *(outcome.outputs, outcome.answer, outcome.computed_at_ms, outcome.generation),
-                outcome.rendered,
-                etag,
-            )
-            self._l1.put(outcome.keep_as, kept)
-        return told
-
-    def _log(
-        self,
-        view: ModelView,
-        request_id: str,
-        item: Item | ServingError,
-        outcome: Outcome,
-        now_us: int,
-        times_us: tuple[int, int, int],
-    ) -> None:
-        """`times_us`: in total, before the look-up, and for the answer's text."""
-        row = log_row(outcome, request_id, now_us, *times_us)
-        if outcome.outputs is not None and isinstance(item, Item) and self._samples.takes(request_id, item.raw):
-            sampled = self._samples.parts(view, outcome.version, item.raw, outcome.record, outcome.outputs)
-            row = (*row[:-2], *sampled)
-        self._sink.add(view.document.model, row)
+            body = self._teller.text(outcome, asked.head.request_id, now_us // 1000)
+        post_us = us_since(post_ns)
+        lines += outcome_lines(asking, (outcome,), one.route_us, post_us)
+        send(asked, status, body, error, lines)
+        total_us = us_since(asked.started_ns)
+        times_us = (total_us, one.route_us, post_us)
+        row = self._teller.log(asking.view, asked.head.request_id, one.item, outcome, now_us, times_us)
+        self._teller.trace(asked, asking.view.document.model, row)
 
     def _refuse(self, asked: Exchange, error: ServingError) -> None:
         """An answer to the request as a whole."""
         request_id = asked.head.request_id
         body = orjson.dumps(problem(error, request_id))
         allow = error.context.get("allow")
-        _send(asked, error.status, body, error, f"allow: {allow}\r\n".encode() if allow else b"")
+        send(asked, error.status, body, error, f"allow: {allow}\r\n".encode() if allow else b"")
+        if self._sink is None:
+            return
         model = self._models.get(asked.target.model)
         if model is None:
             self._sink.refuse(error.code)
             return
-        total_us = _us_since(asked.started_ns)
+        total_us = us_since(asked.started_ns)
         view = self._views.get(model)
         outcome = Outcome(version=view.stable if view else None, error=error)
-        self._sink.add(model, log_row(outcome, request_id, self._clock.now_us(), total_us, total_us, 0))
+        row = log_row(outcome, request_id, self._clock.now_us(), total_us, total_us, 0)
+        self._sink.add(model, row)
+        self._teller.trace(asked, model, row)
 
 
 class _One:
@@ -260,31 +230,3 @@ def _item(exchange: Exchange) -> Item:
         entity = decode_entity(exchange.target.entity)
         return Item(entity, check_entity(entity))
     return parse_predict(parse_json(exchange.body))
-
-
-def _refused(asking: Asking, error: ServingError) -> Outcome:
-    entity = error.context.get("entity")
-    return Outcome(entity=entity if isinstance(entity, str) else None, version=asking.view.stable, error=error)
-
-
-def _lines(asking: Asking, outcomes: Sequence[Outcome], route_us: int, post_us: int) -> bytes:
-    """Header lines of any answer that has outcomes, each with its end."""
-    timing = b"server-timing: " + server_timing(outcomes, route_us, post_us) + b"\r\n"
-    return timing if asking.wish is NO_WISH else timing + refused_wish_line(outcomes)
-
-
-def _send(asked: Exchange, status: int, body: bytes, error: ServingError | None, more: bytes) -> None:
-    """`more`: header lines, each with its end. A 304 has no body, and says nothing of one."""
-    request_id = asked.head.request_id.encode("ascii")
-    if status == 304:
-        lines = b"x-request-id: %b\r\n%b" % (request_id, more)
-    else:
-        kind = _JSON if error is None else _PROBLEM_JSON
-        lines = b"%b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b" % (kind, len(body), request_id, more)
-        if error is not None and (seconds := retry_after(error)) is not None:
-            lines += b"retry-after: %b\r\n" % seconds
-    asked.answer(status, lines, body)
-
-
-def _us_since(since_ns: int) -> int:
-    return (time.perf_counter_ns() - since_ns) // 1000

@@ -13,13 +13,14 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from online.api.http.exchange import Exchange
-from online.api.http.head import READ_HEADERS, plain_head, read_head, target_of
+from online.api.http.head import plain_head, read_head, target_of
 
 
 class Handler(Protocol):
     """What answers predictions."""
 
     max_body_bytes: int
+    read_headers: frozenset[bytes]
 
     def begin(self, exchange: Exchange) -> None:
         """Answers it, now or soon; does not raise."""
@@ -78,7 +79,7 @@ class PredictionProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
         self.headers.append((name, value))
-        if name in READ_HEADERS:
+        if name in self._handler.read_headers:
             self._has_head = True
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from online.errors import Overloaded
+from online.tracing.context import TraceContext
 from schemas import wire
 
 
@@ -31,12 +32,22 @@ class Live(Protocol):
     def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
         """The error that `run` is certain to raise now, so that nothing is done in vain; None: not known."""
 
-    async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
+    async def run(
+        self,
+        digest: str,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        priority: int = 0,
+        trace: TraceContext | None = None,
+    ) -> wire.Result:
         """Runs rows of the bundle.
 
         Args:
             tensors: (rows, width) each, in the manifest's order of inputs.
             deadline_s: by the event loop's clock.
+            trace: what its spans there are part of.
+            priority: 0 for what somebody waits for; `wire.LOWEST_PRIORITY` goes after it, and never in its way.
 
         Raises:
             LiveUnavailable, Overloaded, DeadlineExceeded, ModelError.

@@ -9,6 +9,7 @@ from typing import Any, Self
 from online.api.live.directory import DirectoryConnection, WorkerAddress
 from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
 from online.pauses import Pauses
+from online.tracing.context import TraceContext
 from online.wire_client.dialling import addresses_of, dial
 from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused
 from schemas import wire
@@ -52,7 +53,15 @@ class LiveTier:
     def warm_replicas(self, digest: str) -> int:
         return sum(replica.is_usable for replica in self._replicas.get(digest, ()))
 
-    async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
+    async def run(
+        self,
+        digest: str,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        priority: int = 0,
+        trace: TraceContext | None = None,
+    ) -> wire.Result:
         """Runs rows on the replica with the least before them.
 
         What one certainly has not executed is tried once on another. What it may have is not: a request that ends
@@ -74,7 +83,7 @@ class LiveTier:
             self.failovers += bool(tried)
             tried.append(replica)
             try:
-                return await replica.run(tag, tensors, deadline_s)
+                return await replica.run(tag, tensors, deadline_s, priority, trace)
             except ReplicaGone as gone:
                 error = LiveUnavailable("the replica was lost while it worked on this")
                 if gone.may_have_executed:

@@ -1,4 +1,4 @@
-"""Columns of plain values to one Arrow batch of the request log. A bad value costs itself, never its column."""
+"""Columns of plain values to one Arrow batch of a log. A bad value costs itself, never its column."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +8,15 @@ import pyarrow as pa
 from schemas.arrow import REQUEST_LOG
 
 
-def to_batch(columns: Sequence[Sequence[object]]) -> tuple[pa.RecordBatch, int]:
+def to_batch(columns: Sequence[Sequence[object]], schema: pa.Schema = REQUEST_LOG) -> tuple[pa.RecordBatch, int]:
     """The batch, and how many values had to be left out of it."""
     bad = 0
     arrays = []
-    for field, values in zip(REQUEST_LOG, columns, strict=True):
+    for field, values in zip(schema, columns, strict=True):
         array, lost = _array(field, values)
         arrays.append(array)
         bad += lost
-    return pa.RecordBatch.from_arrays(arrays, schema=REQUEST_LOG), bad
+    return pa.RecordBatch.from_arrays(arrays, schema=schema), bad
 
 
 def warm_up() -> None:

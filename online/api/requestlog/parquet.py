@@ -4,9 +4,10 @@ File names follow from the stream's, so a conversion that was cut and runs again
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import fsspec
 import pyarrow as pa
@@ -19,25 +20,53 @@ from schemas.names import COMPACTED_FILE, compacted_names, requests_hour_path
 
 log = logging.getLogger(__name__)
 
+# Of a row group: what a conversion holds at a time; 64 MB of stream then take some 60 MB of memory.
+_GROUP_ROWS = 20_000
+
+HourPath = Callable[[str, datetime], str]
+
 
 class ParquetFolder:
-    """The request log under a data root."""
+    """A log under a data root; `hour_path` is where one hour of it lies."""
 
-    def __init__(self, data_url: str) -> None:
+    def __init__(
+        self, data_url: str, hour_path: HourPath = requests_hour_path, schema: pa.Schema = REQUEST_LOG
+    ) -> None:
         self._fs, root = fsspec.core.url_to_fs(data_url)
+        self._hour_path, self._schema = hour_path, schema
         self._root = str(root).rstrip("/")
 
     def take(self, stream: Claimed) -> int:
         """Writes the stream's rows and removes it. Returns the rows. Raises OSError, and what the store raises."""
-        table = pa.Table.from_batches(stream.batches(), REQUEST_LOG)
-        for hour, rows in _by_hour(table):
-            folder = f"{self._root}/{requests_hour_path(model_of(stream.path), hour)}"
-            name = f"{stream.path.stem}.parquet"
-            # A conversion that was cut left this hour's file, and compaction has merged it since.
-            if name not in self._compacted(folder):
-                self._write(folder, name, rows)
+        rows, hours = 0, dict[datetime, _HourFile | None]()
+        with ExitStack() as being_written:
+            for table in _chunks(stream.batches(), self._schema):
+                rows += table.num_rows
+                for hour, part in _by_hour(table):
+                    if hour not in hours:
+                        hours[hour] = self._begin(stream, hour, being_written)
+                    if (file := hours[hour]) is not None:
+                        file.writer.write_table(part)
+        for file in hours.values():
+            if file is not None:
+                self._fs.mv(file.staged, file.path)
         stream.path.unlink()
-        return int(table.num_rows)
+        return rows
+
+    def _begin(self, stream: Claimed, hour: datetime, being_written: ExitStack) -> "_HourFile | None":
+        """None where a conversion that was cut left this hour's file, and compaction has merged it since.
+
+        Readers skip names that begin with a dot; the rename makes it a file.
+        """
+        folder = f"{self._root}/{self._hour_path(model_of(stream.path), hour)}"
+        name = f"{stream.path.stem}.parquet"
+        if name in self._compacted(folder):
+            return None
+        self._fs.makedirs(folder, exist_ok=True)
+        staged = f"{folder}/.{name}.part"
+        opened = being_written.enter_context(self._fs.open(staged, "wb"))
+        writer = being_written.enter_context(pq.ParquetWriter(opened, self._schema, compression="zstd"))
+        return _HourFile(staged, f"{folder}/{name}", writer)
 
     def _compacted(self, folder: str) -> frozenset[str]:
         try:
@@ -45,13 +74,26 @@ class ParquetFolder:
         except FileNotFoundError:
             return frozenset()
 
-    def _write(self, folder: str, name: str, rows: pa.Table) -> None:
-        """Readers skip names that begin with a dot; the rename makes it a file."""
-        self._fs.makedirs(folder, exist_ok=True)
-        staged = f"{folder}/.{name}.part"
-        with self._fs.open(staged, "wb") as file:
-            pq.write_table(rows, file, compression="zstd")
-        self._fs.mv(staged, f"{folder}/{name}")
+
+class _HourFile(NamedTuple):
+    """An hour's rows on their way to `path`."""
+
+    staged: str
+    path: str
+    writer: pq.ParquetWriter
+
+
+def _chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """A row group's worth at a time, so that a large stream takes no more memory than a small one."""
+    kept, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        kept.append(batch)
+        rows += batch.num_rows
+        if rows >= _GROUP_ROWS:
+            yield pa.Table.from_batches(kept, schema)
+            kept, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(kept, schema)
 
 
 def _by_hour(table: pa.Table) -> Iterator[tuple[datetime, pa.Table]]:

@@ -16,6 +16,16 @@ _MAX_INPUT_BYTES = 16 << 10
 _WITHHELD = {WITHHELD: True}
 
 Record = Mapping[str, object]
+Offer = Callable[[str, ModelView, VersionView, bytes, str, Sequence[float]], None]
+
+
+def _to_nobody(*hit: object) -> None:
+    """Where nobody wants the hits of the sample."""
+
+
+def place_of(request_id: str, entity: bytes) -> int:
+    """Where an answer stands among all, 0 to 2³²: a sample of a share takes those below that share of it."""
+    return crc32(entity, crc32(request_id.encode()))
 
 
 class Samples:
@@ -24,17 +34,22 @@ class Samples:
         share: of the answers that leave inputs and outputs.
         never: names of features and outputs, of any model, whose values are not to be logged.
         record_of: features of an entity as they are at hand, for hits, which are answered without them.
+        offer: gets each precomputed answer of the sample: request id, view, version, entity, generation, outputs.
     """
 
     def __init__(
-        self, share: float, never: Collection[str], record_of: Callable[[ModelView, bytes], Record | None]
+        self,
+        share: float,
+        never: Collection[str],
+        record_of: Callable[[ModelView, bytes], Record | None],
+        offer: Offer = _to_nobody,
     ) -> None:
         self._limit = share * 0x1_0000_0000
-        self._never, self._record_of = frozenset(never), record_of
+        self._never, self._record_of, self.offer = frozenset(never), record_of, offer
 
     def takes(self, request_id: str, entity: bytes) -> bool:
         """Whether this answer is of the sample. All that an answer pays that is not."""
-        return crc32(entity, crc32(request_id.encode())) < self._limit
+        return place_of(request_id, entity) < self._limit
 
     def parts(
         self,

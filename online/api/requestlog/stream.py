@@ -21,7 +21,7 @@ SUFFIX = ".arrows"
 class LogStream:
     """Written by one thread. `path` stays locked until `close`."""
 
-    def __init__(self, folder: Path, model: str) -> None:
+    def __init__(self, folder: Path, model: str, schema: pa.Schema = REQUEST_LOG) -> None:
         """Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = (
@@ -29,7 +29,7 @@ class LogStream:
         )
         self._file = self.path.open("xb")
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._writer = pa.ipc.new_stream(self._file, REQUEST_LOG)
+        self._writer = pa.ipc.new_stream(self._file, schema)
         self._opened_s = time.monotonic()
 
     @property
@@ -72,7 +72,8 @@ class Claimed:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The whole batches: a stream cut by a kill ends in half of one, which is left out."""
         try:
-            with pa.ipc.open_stream(pa.memory_map(str(self.path))) as reader:
+            # Read, not mapped: pages of a mapped file would count as the worker's memory.
+            with pa.OSFile(str(self.path)) as file, pa.ipc.open_stream(file) as reader:
                 while True:
                     yield reader.read_next_batch()
         except (StopIteration, EOFError, OSError, pa.ArrowInvalid):

@@ -1,4 +1,4 @@
-"""The request log's threads: one folds the buffer once a second, another turns finished streams into Parquet.
+"""The threads of a log: one folds the buffer once a second, another turns finished streams into Parquet.
 
 The second waits on the data root, which may be far away or gone; the first never does. pyarrow is loaded
 when they start, not when this module is imported.
@@ -11,18 +11,31 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from online.api.requestlog.buffer import Columns, LogBuffer
 from online.pauses import Pauses
+from schemas.names import parity_hour_path, requests_hour_path
 
 if TYPE_CHECKING:
+    from online.api.requestlog.parquet import HourPath
     from online.api.requestlog.stream import LogStream
 
 log = logging.getLogger(__name__)
 
 _FOLD_S = 1.0
 _TAKE_OVER_S = 60.0
+
+
+class Kept(NamedTuple):
+    """Which log is written: the name of its schema in `schemas.arrow`, and where an hour of it lies."""
+
+    schema: str
+    hour_path: "HourPath"
+
+
+REQUESTS = Kept("REQUEST_LOG", requests_hour_path)
+PARITY = Kept("PARITY", parity_hour_path)
 
 
 class LogCounts:
@@ -37,6 +50,7 @@ class LogWriter:
 
     Args:
         fold: gets each second's columns by model, and the counts of refused requests: the metrics.
+        kept: the log whose rows the buffer holds; each has a `folder` of its own.
     """
 
     def __init__(
@@ -48,7 +62,9 @@ class LogWriter:
         rotate_bytes: int,
         max_bytes: int,
         fold: Callable[[Mapping[str, Columns], Mapping[str, int]], None],
+        kept: Kept = REQUESTS,
     ) -> None:
+        self._kept = kept
         self._buffer, self._folder, self._data_url, self._fold = buffer, folder, data_url, fold
         self._rotate_s, self._rotate_bytes, self._max_bytes = rotate_s, rotate_bytes, max_bytes
         self._streams: dict[str, LogStream] = {}
@@ -109,13 +125,15 @@ class LogWriter:
     def _append(self, model: str, columns: Columns) -> None:
         from online.api.requestlog.arrays import to_batch
         from online.api.requestlog.stream import LogStream
+        from schemas import arrow
 
         if self._waiting_bytes() > self._max_bytes:
             self.counts.dropped += len(columns[0])
             return
-        batch, bad = to_batch(columns)
+        schema = getattr(arrow, self._kept.schema)
+        batch, bad = to_batch(columns, schema)
         if model not in self._streams:
-            self._streams[model] = LogStream(self._folder, model)
+            self._streams[model] = LogStream(self._folder, model, schema)
         self._streams[model].write(batch)
         self.counts.written += batch.num_rows
         self.counts.bad_values += bad
@@ -165,13 +183,15 @@ class LogWriter:
     def _convert_one(self, path: Path) -> bool:
         from online.api.requestlog.parquet import ParquetFolder
         from online.api.requestlog.stream import claim
+        from schemas import arrow
 
         claimed = claim(path)
         if claimed is None:
             return True
         with claimed:
             try:
-                rows = ParquetFolder(self._data_url).take(claimed)
+                folder = ParquetFolder(self._data_url, self._kept.hour_path, getattr(arrow, self._kept.schema))
+                rows = folder.take(claimed)
             except Exception as error:  # noqa: BLE001 - any store's error: the stream stays, and is tried again
                 self.counts.failed_files += 1
                 log.error("a request log cannot be stored", extra={"stream": path.name, "error": str(error)})

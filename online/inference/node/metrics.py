@@ -7,10 +7,12 @@ all workers that a version has had.
 from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from online.inference.node.version import Version
+from online.inference.report import BUSY_BOUNDS_S, ROWS_BOUNDS, bucket_name
 
 _PREFIX = "hotset_inference_"
 _LABELS = ["model", "version"]
@@ -18,6 +20,7 @@ _LABELS = ["model", "version"]
 _COUNTERS = (
     ("batches", "Batches executed.", "batches", 1.0),
     ("rows", "Rows executed.", "rows", 1.0),
+    ("out_of_memory", "Batches that did not fit into memory at first.", "out_of_memory", 1.0),
     ("failed_batches", "Batches that the model failed.", "failed_batches", 1.0),
     ("busy_seconds", "Time for which the device was busy.", "busy_ns", 1e-9),
     ("queue_seconds", "Time that rows waited for their batch, summed over rows.", "queue_ns", 1e-9),
@@ -44,6 +47,8 @@ class NodeMetrics(Collector):
         yield _gauge("device_info", "The device, as set.", [([self._device], 1.0)], ["device"])
         yield _gauge("ready", "Whether the version is warm.", [(n, float(v.is_ready)) for n, v in named])
         yield _gauge("queued_rows", "Rows that wait.", [(n, v.report.queued_rows) for n, v in named])
+        ages: _Values = [(n, v.report.queue_age_ms / 1e3) for n, v in named]
+        yield _gauge("queue_age_seconds", "For how long the first of them has waited.", ages)
         yield _gauge("executing_rows", "Rows on the device.", [(n, v.report.executing_rows) for n, v in named])
         yield _gauge("busy_share", "Of the last second.", [(n, v.report.busy_share) for n, v in named])
         yield _gauge("tau0_ms", "Fitted fixed time of a batch.", [(n, v.report.tau0_ms) for n, v in named])
@@ -52,6 +57,18 @@ class NodeMetrics(Collector):
         yield _counter("restarts", "Workers started after another ended.", [(n, v.restarts) for n, v in named])
         for name, text, count, factor in _COUNTERS:
             yield _counter(name, text, [(n, v.counts[count] * factor) for n, v in named])
+        times = [(n, v.load_s) for n, v in named]
+        yield _gauge("load_seconds", "From start to warm, of the worker that is in service.", times)
+        yield _histogram("batch_rows", "Rows of a batch.", named, "rows", ROWS_BOUNDS, "rows", 1.0)
+        yield _histogram(
+            "batch_seconds",
+            "For how long a batch occupied the device.",
+            named,
+            "busy",
+            BUSY_BOUNDS_S,
+            "busy_ns",
+            1e-9,
+        )
         outcomes = [([*n, outcome], v.counts[outcome]) for n, v in named for outcome in _OUTCOMES]
         yield _counter("requests", "Requests by outcome.", [*outcomes], [*_LABELS, "outcome"])
 
@@ -80,4 +97,24 @@ def _counter(name: str, text: str, values: _Values, labels: list[str] = _LABELS)
     for names, value in values:
         if value is not None:
             family.add_metric(names, value)
+    return family
+
+
+def _histogram(
+    name: str,
+    text: str,
+    named: list[tuple[list[str], Version]],
+    histogram: str,
+    bounds: Sequence[float],
+    total: str,
+    factor: float,
+) -> Metric:
+    """Of the counts by bucket that workers report; `total` is the count that is the sum of the values."""
+    family = HistogramMetricFamily(_PREFIX + name, text, labels=_LABELS)
+    for names, version in named:
+        counts, below, buckets = version.counts, 0, []
+        for place, bound in enumerate((*bounds, float("inf"))):
+            below += counts[bucket_name(histogram, place)]
+            buckets.append((floatToGoString(bound), below))  # type: ignore[no-untyped-call]
+        family.add_metric(names, buckets, counts[total] * factor)
     return family

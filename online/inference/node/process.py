@@ -92,6 +92,8 @@ def worker_arguments(settings: InferenceSettings, bundle: BundleAddress, threads
     ]
     for prefix in settings.allowed_bundle_urls:
         arguments.append(f"--allowed-url={prefix}")
+    if settings.otlp_url:
+        arguments.append(f"--otlp-url={settings.otlp_url}")
     if settings.cuda_graphs:
         arguments.append("--cuda-graphs")
     if settings.memory_limit_mib is not None:

@@ -94,6 +94,11 @@ class InferenceSettings(BaseSettings):
     silent_s: PositiveFloat = Field(default=20.0, description="A worker that is silent for so long is killed.")
     stall_s: PositiveFloat = Field(default=60.0, description="A worker whose batch takes longer is killed.")
     redis_url: SecretStr | None = Field(default=None, description="Where the replica announces itself; optional.")
+    otlp_url: str | None = Field(
+        default=None,
+        description="Base URL of a receiver of OTLP over HTTP (`http://host:4318`) for the spans of requests that "
+        "come with a trace; none: no spans.",
+    )
     log_level: str = Field(default="INFO", description="Of the logs on standard error.")
 
     @field_validator("bundles")

@@ -34,6 +34,7 @@ class Version:
 
     Attributes:
         manifest, transform: of the bundle, once its worker has read it.
+        load_s: how long its worker took to be warm; None until it is.
         changed: set at each change of `state`; whoever waits clears it.
     """
 
@@ -49,6 +50,8 @@ class Version:
         self.bundle = bundle
         self.report = Report(State.LOADING)
         self.loads = self.restarts = 0
+        self._began_s = 0.0
+        self.load_s: float | None = None
         self.manifest: Manifest | None = None
         self.transform: FeatureTransform | None = None
         self.changed = asyncio.Event()
@@ -146,6 +149,7 @@ class Version:
         """One worker from start to end: its exit status, and why it ended."""
         self._change(State.LOADING, self._reason)
         self.loads += 1
+        self._began_s, self.load_s = time.monotonic(), None
         try:
             arguments = worker_arguments(self._settings, self.bundle, self._threads)
             self._process = process = await WorkerProcess.start(arguments, self._threads)
@@ -204,6 +208,8 @@ class Version:
         was_silent, self._reported_s = self._is_silent, time.monotonic()
         changed = was_silent or report.model != self.report.model
         self.report = report
+        if report.state is State.READY and self.load_s is None:
+            self.load_s = self._reported_s - self._began_s
         if report.state is not self._state or changed:
             reason = self._reason if report.state is State.LOADING else report.reason
             self._change(report.state, reason)

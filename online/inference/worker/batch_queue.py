@@ -55,8 +55,11 @@ class BatchQueue:
         """How long a free device still waits for company; None: for the first row."""
         if not self.rows:
             return None
-        first = min(next(iter(lane)).job.arrived_ns for lane in self._waiting if lane)
-        return self._policy.wait_ns(now_ns, self.rows, first, free_since_ns)
+        return self._policy.wait_ns(now_ns, self.rows, self._first_arrived_ns(), free_since_ns)
+
+    def age_ns(self, now_ns: int) -> int:
+        """How long the first of the rows that wait has waited; 0 where none does."""
+        return now_ns - self._first_arrived_ns() if self.rows else 0
 
     def take(self, time: BatchTime | None = None) -> Batch:
         """The next batch, of at least one part."""
@@ -73,6 +76,9 @@ class BatchQueue:
     def stack_ahead(self) -> None:
         """Stacks the next batch as far as it is known."""
         self._stage.catch_up(self._in_order())
+
+    def _first_arrived_ns(self) -> int:
+        return min(next(iter(lane)).job.arrived_ns for lane in self._waiting if lane)
 
     def _in_order(self) -> Iterator[Part]:
         return chain(*self._waiting)

@@ -84,6 +84,12 @@ class Batcher:
         return self._queue.rows
 
     @property
+    def queue_age_ns(self) -> int:
+        """How long the first of the rows that wait has waited."""
+        with self._changed:
+            return self._queue.age_ns(self._now_ns())
+
+    @property
     def executing_rows(self) -> int:
         return sum(instance.rows for instance in self._instances)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from online.inference.worker.contract import Refused
 from online.inference.worker.jobs import Job
+from online.tracing.context import TraceContext
 from schemas import wire
 from schemas.http import ProblemCode
 
@@ -34,6 +35,7 @@ class Connection(asyncio.Protocol):
         self.is_greeted = False
         self.is_paused = False
         self.jobs: dict[int, Job] = {}
+        self._trace: wire.Trace | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -125,9 +127,18 @@ class Connection(asyncio.Protocol):
                 self._server.submit(jobs)
                 jobs = []
                 self._server.cancel(self, wire.parse_id(body))
+            elif kind is wire.FrameType.TRACE:
+                self._trace = wire.parse_trace(body)
             else:
                 raise wire.WireError(f"a {kind.name} frame from a client")
         self._server.submit(jobs)
+
+    def _trace_of(self, request_id: int) -> TraceContext | None:
+        """What the frame before this request's said of it."""
+        told, self._trace = self._trace, None
+        if told is None or told.request_id != request_id:
+            return None
+        return TraceContext(told.trace_id, told.span_id, True)
 
     def _job(self, body: memoryview) -> Job | None:
         """The job of a request frame, or None where it was refused."""
@@ -135,7 +146,7 @@ class Connection(asyncio.Protocol):
         if request_id in self.jobs:
             raise wire.WireError(f"request id {request_id} is used twice at a time")
         try:
-            job = self._server.job(self, body)
+            job = self._server.job(self, body, self._trace_of(request_id))
         except wire.WireError as error:
             self._server.counts.invalid += 1
             self.fail(request_id, Refused(ProblemCode.INVALID_REQUEST, str(error)))

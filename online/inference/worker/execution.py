@@ -5,11 +5,13 @@ not fit into memory is halved by rows and tried once more.
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from online.inference.report import BUSY_BOUNDS_S, ROWS_BOUNDS, bucket_name
 from online.inference.worker.jobs import BatchTimes, Part
 from online.inference.worker.stage import Batch
 from schemas.wire import Float32Array, Tensor
@@ -59,6 +61,19 @@ class BatchCounts:
     out_of_memory: int = 0
     busy_ns: int = 0
     queue_ns: int = 0
+    rows_buckets: list[int] = field(default_factory=lambda: [0] * (len(ROWS_BOUNDS) + 1))
+    busy_buckets: list[int] = field(default_factory=lambda: [0] * (len(BUSY_BOUNDS_S) + 1))
+
+    def totals(self) -> dict[str, int]:
+        """As a report has them."""
+        buckets = {"rows": self.rows_buckets, "busy": self.busy_buckets}
+        plain = {name: value for name, value in asdict(self).items() if isinstance(value, int)}
+        return plain | {
+            bucket_name(histogram, place): count
+            for histogram, counts in buckets.items()
+            for place, count in enumerate(counts)
+            if count
+        }
 
     def add(self, attempt: Attempt) -> None:
         self.batches += 1
@@ -67,6 +82,8 @@ class BatchCounts:
         self.out_of_memory += attempt.is_halved
         self.busy_ns += attempt.busy_ns
         self.queue_ns += attempt.queue_ns
+        self.rows_buckets[bisect_left(ROWS_BOUNDS, attempt.rows)] += 1
+        self.busy_buckets[bisect_left(BUSY_BOUNDS_S, attempt.busy_ns / 1e9)] += 1
 
 
 class Execution:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
+from online.tracing.context import TraceContext
 from schemas.wire import Float32Array, Tensor
 
 
@@ -14,11 +15,23 @@ class Job:
         tensors: one for each input of the model, (rows, *shape) each.
         deadline_ns: by the monotonic clock, 0 for none.
         is_open: nobody has answered it yet.
+        trace: what its spans are part of.
     """
 
     __slots__ = (
         *("arrived_ns", "batch_ns", "batch_rows", "close", "deadline_ns", "execute_ns", "is_open", "outputs"),
-        *("owner", "parts", "parts_left", "priority", "queue_ns", "request_id", "rows", "shape", "tensors"),
+        *(
+            "owner",
+            "parts",
+            "parts_left",
+            "priority",
+            "queue_ns",
+            "request_id",
+            "rows",
+            "shape",
+            "tensors",
+            "trace",
+        ),
     )
 
     def __init__(
@@ -30,9 +43,10 @@ class Job:
         arrived_ns: int,
         max_part_rows: int,
         deadline_ns: int = 0,
+        trace: TraceContext | None = None,
     ) -> None:
         self.owner, self.request_id, self.priority, self.tensors = owner, request_id, priority, tensors
-        self.arrived_ns, self.deadline_ns = arrived_ns, deadline_ns
+        self.arrived_ns, self.deadline_ns, self.trace = arrived_ns, deadline_ns, trace
         self.rows = len(tensors[0])
         self.shape: Hashable = tuple((tensor.shape[1:], tensor.dtype.char) for tensor in tensors)
         self.parts = [

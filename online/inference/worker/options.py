@@ -37,6 +37,7 @@ class WorkerOptions:
     max_queued_rows: int
     drain_s: float
     log_level: str
+    otlp_url: str | None = None
     argv: tuple[str, ...] = ()
 
     @classmethod
@@ -60,6 +61,7 @@ class WorkerOptions:
         parser.add_argument("--max-queued-rows", type=int, default=2048)
         parser.add_argument("--drain-s", type=float, default=10.0)
         parser.add_argument("--log-level", default="INFO")
+        parser.add_argument("--otlp-url", help="receiver of spans")
         words = tuple(sys.argv[1:] if argv is None else argv)
         given = vars(parser.parse_args(words))
         return cls(**{**given, "allowed_urls": tuple(given["allowed_urls"])}, argv=words)

@@ -8,7 +8,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from online.inference.report import EXIT_DRAINED, State
@@ -19,8 +19,10 @@ from online.inference.worker.execution import Outcome
 from online.inference.worker.options import WorkerOptions
 from online.inference.worker.parent import ParentLink
 from online.inference.worker.status import StatusBoard
+from online.inference.worker.tracing import JobTracer
 from online.inference.worker.warm import Warm
 from online.inference.worker.wire_server import WireServer
+from online.tracing.spans import SpanSender
 from schemas.bundle import Bundle
 from schemas.http import ProblemCode
 
@@ -52,9 +54,14 @@ class Worker:
         self._listener: asyncio.Server | None = None
         self._ended: asyncio.Future[tuple[int, str]] = self._loop.create_future()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._spans = SpanSender(options.otlp_url, "hotset-inference") if options.otlp_url else None
 
     async def run(self) -> int:
         """The process's exit status."""
+        with self._spans or nullcontext():
+            return await self._run()
+
+    async def _run(self) -> int:
         self._loop.set_exception_handler(self._on_loop_error)
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
         await self._link.listen()
@@ -101,7 +108,10 @@ class Worker:
         board, options = self._board, self._options
         board.warm = warm
         warm.give_threads(self._threads)
-        server = WireServer(warm, board.hello(), board.frame, board.requests)
+        tracer = (
+            JobTracer(self._spans, warm.manifest.name, warm.manifest.version) if self._spans is not None else None
+        )
+        server = WireServer(warm, board.hello(), board.frame, board.requests, tracer=tracer)
         self._server = server
         if (path := options.unix_socket) is not None:
             self._listener = await self._loop.create_unix_server(lambda: Connection(server), str(path))

@@ -57,8 +57,9 @@ class StatusBoard:
             queued_rows=batcher.queued_rows,
             executing_rows=batcher.executing_rows,
             executing_ms=batcher.executing_ns / 1e6,
+            queue_age_ms=batcher.queue_age_ns / 1e6,
             busy_share=self._busy_share,
-            counts={**asdict(batcher.counts), **asdict(self.requests), "overruns": warm.overruns()},
+            counts={**batcher.counts.totals(), **asdict(self.requests), "overruns": warm.overruns()},
         )
 
     def hello(self) -> bytes:

@@ -16,7 +16,9 @@ from online.inference.worker.connection import Connection
 from online.inference.worker.contract import Contract, Refused
 from online.inference.worker.execution import Outcome
 from online.inference.worker.jobs import Job
+from online.inference.worker.tracing import JobTracer
 from online.inference.worker.warm import Warm
+from online.tracing.context import TraceContext
 from schemas import wire
 from schemas.http import ProblemCode
 
@@ -42,6 +44,7 @@ class WireServer:
         status_frame: makes the status frame of now.
         counts: kept here, read by others.
         loop, now_ns: the timers' and the clock; a simulation brings its own.
+        tracer: where traced requests leave spans.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class WireServer:
         counts: RequestCounts,
         loop: asyncio.AbstractEventLoop | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        tracer: JobTracer | None = None,
     ) -> None:
         self._batcher, self._max_batch_rows = warm.batcher, warm.max_batch_rows
         self._contract = Contract(warm.manifest, warm.digest)
         self._loop, self._now_ns = loop or asyncio.get_running_loop(), now_ns
         self._refusal: Refused | None = None
+        self._tracer = tracer
         self._all_gone = asyncio.Event()
         self._answered_all = asyncio.Event()
         self._last_request_s = 0.0
@@ -64,7 +69,7 @@ class WireServer:
         self.connections: set[Connection] = set()
         self.open_jobs = 0
 
-    def job(self, connection: Connection, body: memoryview) -> Job:
+    def job(self, connection: Connection, body: memoryview, trace: TraceContext | None = None) -> Job:
         """Raises WireError where the frame cannot be read, Refused where the model does not take it."""
         request = wire.parse_request(body)
         self._contract.check(request)
@@ -77,6 +82,7 @@ class WireServer:
             now_ns,
             self._max_batch_rows,
             now_ns + request.deadline_us * 1000 if request.deadline_us else 0,
+            trace,
         )
         if request.deadline_us:
             job.close = self._loop.call_later(request.deadline_us / 1e6, self._expire, job).cancel
@@ -128,6 +134,8 @@ class WireServer:
             elif job.accept(part, outcome.outputs[first:at], outcome.times):
                 self.counts.answered += 1
                 answers[self._close(job)].append(_result_frame(job))
+                if self._tracer is not None:
+                    self._tracer.end(job)
         for connection, frames in answers.items():
             connection.write(b"".join(frames))
         self._batcher.stack_ahead()
@@ -178,6 +186,8 @@ class WireServer:
 
     def _fail(self, job: Job, refusal: Refused) -> None:
         self._close(job).fail(job.request_id, refusal)
+        if self._tracer is not None:
+            self._tracer.end(job, f"{refusal.code}: {refusal.message}")
 
     def _close(self, job: Job) -> Connection:
         job.finish()

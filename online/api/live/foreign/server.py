@@ -12,6 +12,7 @@ from yarl import URL
 
 from online.api.live.foreign.target import Target
 from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
+from online.tracing.context import HEADER, TraceContext, header_of
 from schemas.open_inference import (
     BINARY_EXTENSION,
     HEADER_LENGTH,
@@ -63,7 +64,9 @@ class ForeignServer:
             self._warm &= targets.keys()
         await asyncio.gather(*(self._poll(target) for target in targets.values()))
 
-    async def infer(self, target: Target, tensors: list[Tensor], deadline_s: float) -> Float32Array:
+    async def infer(
+        self, target: Target, tensors: list[Tensor], deadline_s: float, trace: TraceContext | None = None
+    ) -> Float32Array:
         """(rows, K) raw outputs. Given up, by cancellation or at the deadline, its connection is closed.
 
         Raises:
@@ -71,10 +74,11 @@ class ForeignServer:
         """
         timeout_us = max(1, int((deadline_s - self._loop.time()) * 1e6))
         body = request_body(target.inputs, tensors, target.wanted, timeout_us, self._speaks_binary)
+        headers = body.headers if trace is None else {**body.headers, HEADER.decode(): header_of(trace)}
         try:
             async with (
                 asyncio.timeout_at(deadline_s),
-                self._session.post(self._url(target, "infer"), data=body.content, headers=body.headers) as answer,
+                self._session.post(self._url(target, "infer"), data=body.content, headers=headers) as answer,
             ):
                 content = await _read(answer)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:

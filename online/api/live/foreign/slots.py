@@ -50,6 +50,12 @@ class Slots:
             self._leave(turn)
             raise
 
+    def are_mostly_free(self, digest: str) -> bool:
+        """Whether a server that has the version warm has more free slots than taken ones."""
+        return any(
+            server.is_warm(digest) and 2 * server.outstanding < self._concurrency for server in self._servers
+        )
+
     def give_back(self, server: ForeignServer) -> None:
         server.outstanding -= 1
         self.settle_line()

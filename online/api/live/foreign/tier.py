@@ -18,6 +18,7 @@ from online.api.live.foreign.slots import Slots
 from online.api.live.foreign.target import Target, targets
 from online.api.routes.view import ModelView
 from online.errors import LiveUnavailable, Overloaded, ServingError
+from online.tracing.context import TraceContext
 from schemas import wire
 
 log = logging.getLogger(__name__)
@@ -79,13 +80,23 @@ class ForeignTier:
         """Such a server does not say how busy it is."""
         return None
 
-    async def run(self, digest: str, tag: bytes, tensors: list[wire.Tensor], deadline_s: float) -> wire.Result:
+    async def run(
+        self,
+        digest: str,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        priority: int = 0,
+        trace: TraceContext | None = None,
+    ) -> wire.Result:
         """Runs rows on the warm server with the least outstanding; see `Live.run`.
 
         What the server says of its queue and batches is not known: of the times, only `execute_us` is given, and
-        it is that of the whole exchange.
+        it is that of the whole exchange. What has no priority does not stand in line: it is refused.
         """
         target = self._current().get(digest)
+        if priority and not self._slots.are_mostly_free(digest):
+            raise Overloaded("the servers are busy")
         error: ServingError = LiveUnavailable("no server has this version ready")
         tried: list[ForeignServer] = []
         while target is not None and len(tried) < _ATTEMPTS:
@@ -96,7 +107,7 @@ class ForeignTier:
             tried.append(server)
             began_ns = time.monotonic_ns()
             try:
-                outputs = await server.infer(target, tensors, deadline_s)
+                outputs = await server.infer(target, tensors, deadline_s, trace)
                 return wire.Result(0, outputs, len(outputs), 0, 0, (time.monotonic_ns() - began_ns) // 1000)
             except NotExecuted as refused:
                 error = refused.error

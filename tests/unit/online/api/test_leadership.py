@@ -44,7 +44,9 @@ class Tier:
     def refusal(self, version: object, deadline_s: float, rows: int) -> None:
         return None
 
-    async def fly(self, view: object, version: object, deadline_s: float, flights: Sequence[Flight]) -> None:
+    async def fly(
+        self, view: object, version: object, deadline_s: float, flights: Sequence[Flight], trace: object = None
+    ) -> None:
         word = self._script.pop(0) if self._script else "ok"
         self.at_work += 1
         try:
@@ -158,7 +160,9 @@ async def test_leadership_passes_on_as_often_as_needed() -> None:
 
 async def test_what_is_wrong_with_a_row_is_told_to_all_who_asked_for_it_at_once() -> None:
     class Failing(Tier):
-        async def fly(self, view: object, version: object, deadline_s: float, flights: Sequence[Flight]) -> None:
+        async def fly(
+            self, view: object, version: object, deadline_s: float, flights: Sequence[Flight], trace: object = None
+        ) -> None:
             self.at_work += 1
             await asyncio.sleep(0.01)
             for flight in flights:

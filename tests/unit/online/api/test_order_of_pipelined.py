@@ -11,6 +11,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from online.api.http.exchange import Exchange
+from online.api.http.head import READ_HEADERS
 from online.api.http.protocol import PredictionProtocol
 
 
@@ -25,7 +26,7 @@ class Transport(asyncio.Transport):
 
 
 class Handler:
-    max_body_bytes = 1000
+    max_body_bytes, read_headers = 1000, READ_HEADERS
 
     def __init__(self) -> None:
         self.begun: list[Exchange] = []

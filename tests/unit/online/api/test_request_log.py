@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from online.api.metrics import BATCH_ROWS, CODE, FIRST_STAGE, REASON, SOURCE, STAGES, STATUS, TOTAL
+from online.api import tracing
+from online.api.metrics import series
 from online.api.requestlog.arrays import to_batch
 from online.api.requestlog.buffer import Columns, LogBuffer
 from online.api.requestlog.stream import LogStream, claim
@@ -60,12 +61,29 @@ def eventually(condition: Callable[[], object], timeout_s: float = 10.0) -> None
         time.sleep(0.02)
 
 
-def test_the_metrics_places_are_those_of_the_schema() -> None:
-    names = ("source", "miss_reason", "status", "code", "total_us", "route_us", "batch_rows")
-    assert tuple(map(REQUEST_LOG.names.index, names)) == (
-        SOURCE, REASON, STATUS, CODE, TOTAL, FIRST_STAGE, BATCH_ROWS,
-    )  # fmt: skip
-    assert STAGES == SCHEMA_STAGES
+def test_the_places_of_columns_are_those_of_the_schema() -> None:
+    """Metrics and traces read rows by place."""
+    for name, place in {
+        "version": series.VERSION,
+        "arm": series.ARM,
+        "source": series.SOURCE,
+        "miss_reason": series.REASON,
+        "status": series.STATUS,
+        "code": series.CODE,
+        "confidence": series.CONFIDENCE,
+        "total_us": series.TOTAL,
+        "route_us": series.FIRST_STAGE,
+        "batch_rows": series.BATCH_ROWS,
+    }.items():
+        assert REQUEST_LOG.names[place] == name
+    assert series.STAGES == SCHEMA_STAGES
+    told = {"request_id": tracing.REQUEST_ID, "entity": tracing.ENTITY, "version": tracing.VERSION}
+    told |= {"generation": tracing.GENERATION, "arm": tracing.ARM, "source": tracing.SOURCE}
+    told |= {"miss_reason": tracing.REASON, "status": tracing.STATUS, "code": tracing.CODE}
+    told |= {"total_us": tracing.TOTAL, "route_us": tracing.ROUTE, "lookup_us": tracing.LOOKUP}
+    told |= {"features_us": tracing.FEATURES, "queue_us": tracing.QUEUE, "execute_us": tracing.EXECUTE}
+    told |= {"post_us": tracing.POST, "batch_rows": tracing.BATCH_ROWS}
+    assert {name: REQUEST_LOG.names[place] for name, place in told.items()} == {name: name for name in told}
 
 
 def test_rows_lie_in_the_hour_they_are_of(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
+from online.tracing.context import TraceContext
 from online.wire_client.dialling import dial
 from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused
 from schemas import wire
@@ -21,7 +22,9 @@ OUTPUTS: Float32Array = np.full((1, 1), 7.0, np.float32)
 class Worker(asyncio.Protocol):
     """Says hello and that it is ready; `requests` are those it got, `answer` sends what the test makes."""
 
-    def __init__(self) -> None:
+    def __init__(self, versions: tuple[int, int]) -> None:
+        self._versions = versions
+        self.traces: list[wire.Trace] = []
         self.requests: list[wire.Request] = []
         self.cancels: list[int] = []
         self.reads = 0
@@ -31,13 +34,15 @@ class Worker(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.send(wire.hello({"digest": DIGEST}), self.status())
+        self.send(wire.hello({"digest": DIGEST}, self._versions), self.status())
 
     def data_received(self, data: bytes) -> None:
         self.reads += 1
         for kind, body in self._frames.feed(data):
             if kind is wire.FrameType.REQUEST:
                 self.requests.append(wire.parse_request(body))
+            elif kind is wire.FrameType.TRACE:
+                self.traces.append(wire.parse_trace(body))
             elif kind is wire.FrameType.CANCEL:
                 self.cancels.append(wire.parse_id(body))
         self.came.set()
@@ -62,8 +67,8 @@ class Worker(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Replica, Worker]]:
-    loop, worker, changed = asyncio.get_running_loop(), Worker(), asyncio.Event()
+async def connected(versions: tuple[int, int] = wire.WIRE_VERSIONS) -> AsyncIterator[tuple[Replica, Worker]]:
+    loop, worker, changed = asyncio.get_running_loop(), Worker(versions), asyncio.Event()
     server = await loop.create_server(lambda: worker, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     replica = await dial(f"{host}:{port}", lambda: Replica(DIGEST, wire.hello({"role": "test"}), changed.set))
@@ -198,3 +203,21 @@ async def test_time_outs_of_one_moment_or_beside_answers_open_nothing() -> None:
             with pytest.raises(TimeoutError):
                 await slow
         assert replica.breaker.allows(loop.time())
+
+
+@pytest.mark.parametrize(("versions", "is_told"), [((1, 2), True), ((1, 1), False)])
+async def test_a_trace_goes_before_its_request_to_workers_that_take_it(
+    versions: tuple[int, int], is_told: bool
+) -> None:
+    """One of the first version would take the frame for a broken protocol."""
+    context = TraceContext(bytes(range(16)), bytes(range(8)), True)
+    async with connected(versions) as (replica, worker):
+        deadline_s = asyncio.get_running_loop().time() + 5
+        for trace in (None, context):
+            asked = asyncio.create_task(replica.run(b"tag0", ROWS, deadline_s, trace=trace))
+            await worker.asked(len(worker.requests) + 1)
+            worker.answer(worker.requests[-1].request_id)
+            await asked
+        request_id = worker.requests[-1].request_id
+        wanted = [wire.Trace(request_id, context.trace_id, context.span_id)] if is_told else []
+        assert worker.traces == wanted
