@@ -134,3 +134,60 @@ def replicas_needed(peak_rows_per_s: float, per_replica_rows_per_s: float) -> in
     if per_replica_rows_per_s <= 0:
         raise ValueError("a replica that serves nothing cannot be counted")
     return ceil(peak_rows_per_s / per_replica_rows_per_s) if peak_rows_per_s > 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SizedFleet:
+    """Replicas for a peak, and the batches that it then makes on each.
+
+    Attributes:
+        load: replicas before rounding up.
+        each_per_s: rows a second of one replica, 0 without replicas.
+        batch_rows: of a batch at the peak, as `mean_batch_rows` says; `batch_ms` is T of it.
+        row_ms: time of the device for one row in such a batch: the fewer come together, the dearer is each.
+        largest_rows: of the batch that fits the time allowed, which bounds `per_replica_per_s`.
+    """
+
+    replicas: int
+    load: float
+    each_per_s: float
+    batch_rows: float
+    batch_ms: float
+    row_ms: float
+    largest_rows: int
+    per_replica_per_s: float
+
+
+def size_fleet(
+    time: BatchTime,
+    max_batch_rows: int,
+    peak_rows_per_s: float,
+    max_batch_ms: float,
+    utilisation: float = TARGET_UTILISATION,
+) -> SizedFleet:
+    """The fewest replicas on which batches stay within `max_batch_ms` when the peak over `utilisation` comes.
+
+    A device that takes all that waits settles at batches of b = r T(b) rows for r rows a second, so T(b) stays
+    within the time exactly while r is at most B / T(B), B being the largest batch that does: replicas are the peak
+    over `utilisation` times that. At the peak itself batches are smaller, and smaller still with few rows.
+
+    Args:
+        peak_rows_per_s: rows a second of the busiest minute.
+
+    Source: the steady batch is Little's law on one batch, as if all batches were equal (`mean_batch_rows`).
+    """
+    per_replica = replica_rows_per_s(time, max_batch_rows, max_batch_ms, utilisation)
+    replicas = replicas_needed(peak_rows_per_s, per_replica)
+    each = peak_rows_per_s / replicas if replicas else 0.0
+    rows = mean_batch_rows(time, each, max_batch_rows)
+    batch_ms = time.tau0_ms + time.alpha_ms * rows
+    return SizedFleet(
+        replicas=replicas,
+        load=peak_rows_per_s / per_replica,
+        each_per_s=each,
+        batch_rows=rows,
+        batch_ms=batch_ms,
+        row_ms=batch_ms / rows,
+        largest_rows=fitting_rows(time, max_batch_rows, max_batch_ms),
+        per_replica_per_s=per_replica,
+    )

@@ -85,6 +85,16 @@ def read_runs(data_url: str, model: str, named: Iterable[str] = ()) -> RunFolder
     return RunFolders({run.generation: run for run in runs if run}, len(names) - len(chosen))
 
 
+def read_in_runs(data_url: str, model: str, file: str) -> dict[str, bytes]:
+    """A file of the newest `MAX_RUNS` runs, by generation, newest first, where it is there. Raises OSError."""
+    filesystem, root = fsspec.core.url_to_fs(data_url)
+    folder = f"{root.rstrip('/')}/{runs_path(model)}"
+    names = sorted(filter(_is_generation, _names(filesystem, folder)), key=parse_generation, reverse=True)
+    names = names[:MAX_RUNS]
+    found = _contents(filesystem, [f"{folder}/{name}/{file}" for name in names])
+    return {name: raw for name in names if (raw := found.get(f"{folder}/{name}/{file}")) is not None}
+
+
 def _names(filesystem: Any, folder: str) -> list[str]:
     filesystem.invalidate_cache(folder)
     try:

@@ -39,6 +39,7 @@ class Fit:
 def checked_time(tau0_ms: float, alpha_ms: float) -> BatchTime:
     """T(b) from its two numbers, in ms and ms a row. Raises OutOfRange."""
     not_negative(tau0_ms=tau0_ms, alpha_ms=alpha_ms)
+    positive(**{name: ms for name, ms in (("tau0_ms", tau0_ms), ("alpha_ms", alpha_ms)) if ms})
     if tau0_ms + alpha_ms <= 0:
         raise OutOfRange("tau0_ms", tau0_ms, "above 0 where alpha_ms is 0: a batch takes time")
     return BatchTime(tau0_ms, alpha_ms)

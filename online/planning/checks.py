@@ -2,6 +2,9 @@
 
 from math import isfinite
 
+# Beyond these no rate, time, size or price is meant, and products of them would leave what floats can hold.
+SMALLEST, LARGEST = 1e-15, 1e15
+
 
 class OutOfRange(ValueError):
     """`field` holds a value outside `allowed`, which says the range in words."""
@@ -12,17 +15,17 @@ class OutOfRange(ValueError):
 
 
 def positive(**values: float) -> None:
-    """Raises OutOfRange for what is not finite or not above 0."""
+    """Raises OutOfRange for what is not finite or not above 0, and beyond `SMALLEST` and `LARGEST`."""
     for field, value in values.items():
-        if not (isfinite(value) and value > 0):
-            raise OutOfRange(field, value, "a finite number above 0")
+        if not (isfinite(value) and SMALLEST <= value <= LARGEST):
+            raise OutOfRange(field, value, f"a finite number above 0, from {SMALLEST:g} to {LARGEST:g}")
 
 
 def not_negative(**values: float) -> None:
-    """Raises OutOfRange for what is not finite or below 0."""
+    """Raises OutOfRange for what is not finite or below 0, and beyond `LARGEST`."""
     for field, value in values.items():
-        if not (isfinite(value) and value >= 0):
-            raise OutOfRange(field, value, "a finite number from 0 on")
+        if not (isfinite(value) and 0 <= value <= LARGEST):
+            raise OutOfRange(field, value, f"a finite number from 0 on, at most {LARGEST:g}")
 
 
 def shares(**values: float) -> None:
@@ -33,10 +36,10 @@ def shares(**values: float) -> None:
 
 
 def counts(**values: int) -> None:
-    """Raises OutOfRange for what is no whole number from 1 on."""
+    """Raises OutOfRange for what is no whole number from 1 on, and beyond `LARGEST`."""
     for field, value in values.items():
-        if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-            raise OutOfRange(field, value, "a whole number from 1 on")
+        if not (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST):
+            raise OutOfRange(field, value, f"a whole number from 1 on, at most {LARGEST:g}")
 
 
 def between(low: float, high: float, **values: float) -> None:

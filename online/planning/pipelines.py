@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import ceil
 
-from online.planning.checks import OutOfRange, counts, positive
+from online.planning.checks import SMALLEST, OutOfRange, counts, positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,6 @@ def pipeline_ms(stages: int, micro_batches: int, stage_ms: float) -> float:
 def least_micro_batches(stages: int, most_idle_share: float) -> int:
     """The fewest micro-batches that keep the idle share at most so high: m >= (p - 1) (1 - s) / s."""
     counts(stages=stages)
-    if not 0 < most_idle_share < 1:
+    if not SMALLEST <= most_idle_share < 1:
         raise OutOfRange("most_idle_share", most_idle_share, "a share above 0 and below 1")
     return max(1, ceil(round((stages - 1) * (1 - most_idle_share) / most_idle_share, 9)))

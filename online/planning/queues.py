@@ -7,9 +7,11 @@ of its own; sending to the least loaded one waits less.
 from dataclasses import dataclass
 from math import ceil, log
 
-from online.planning.checks import OutOfRange, not_negative, positive
+from online.planning.checks import OutOfRange, between, not_negative, positive
 
 MM1, MD1 = "M/M/1", "M/D/1"
+# Rows of a table that somebody still reads.
+MOST_MORE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Provision:
 def provisions(rate_per_s: float, service_ms: float, price_per_month: float, more: int = 4) -> list[Provision]:
     """From the fewest replicas that keep up to `more` more: what each step of over-provisioning buys and costs."""
     positive(rate_per_s=rate_per_s)
-    not_negative(price_per_month=price_per_month, more=more)
+    not_negative(price_per_month=price_per_month)
+    between(0, MOST_MORE, more=more)
     fewest = least_replicas(rate_per_s, service_ms)
     return [
         Provision(

@@ -12,6 +12,8 @@ from online.planning.batching import BatchMs, checked_time, line_knee_rows
 from online.planning.checks import OutOfRange, counts, not_negative, positive
 from schemas.capacity import TARGET_UTILISATION, BatchTime, fitting_rows
 
+LEAST_UTILISATION = 0.01
+
 
 @dataclass(frozen=True)
 class Replica:
@@ -65,8 +67,9 @@ class Goal:
 
     def __post_init__(self) -> None:
         positive(p99_ms=self.p99_ms)
-        if not 0 < self.utilisation < 1:
-            raise OutOfRange("utilisation", self.utilisation, "a share above 0 and below 1")
+        if not LEAST_UTILISATION <= self.utilisation < 1:
+            allowed = f"a share above 0 and below 1, at least {LEAST_UTILISATION:g}"
+            raise OutOfRange("utilisation", self.utilisation, allowed)
         if self.budget_per_month is not None:
             positive(budget_per_month=self.budget_per_month)
 

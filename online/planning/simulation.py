@@ -21,6 +21,7 @@ REQUESTS = 200_000
 STRETCHES = 32
 # Fewer than these in a stretch, and its mean hangs on how the last one ended.
 _BATCHES_A_STRETCH = 30
+# What fits in a second or two, and in some hundred megabytes.
 _MOST_REQUESTS = 3_000_000
 _WARM_UP_SHARE = 0.05
 
@@ -162,10 +163,18 @@ def simulate(
         OutOfRange: names the field. At least 6,400 requests, so that each stretch has a 99th percentile.
     """
     counts(requests=requests)
-    if requests < 200 * STRETCHES:
-        raise OutOfRange("requests", requests, f"at least {200 * STRETCHES:,}")
+    if not 200 * STRETCHES <= requests <= _MOST_REQUESTS:
+        raise OutOfRange("requests", requests, f"at least {200 * STRETCHES:,}, at most {_MOST_REQUESTS:,}")
+    if seed < 0:
+        raise OutOfRange("seed", seed, "a whole number from 0 on")
     queued = run(poisson_ms(rate_per_s, requests, seed), batch_ms, rule)
-    while len(queued.batch_rows) < _BATCHES_A_STRETCH * STRETCHES and 4 * requests <= _MOST_REQUESTS:
+    cap = rule.max_batch_rows
+    is_saturated = cap is not None and rate_per_s * batch_ms(cap) >= 1e3 * cap
+    while (
+        not is_saturated
+        and 0 < len(queued.batch_rows) < _BATCHES_A_STRETCH * STRETCHES
+        and 4 * requests <= _MOST_REQUESTS
+    ):
         requests *= 4
         queued = run(poisson_ms(rate_per_s, requests, seed), batch_ms, rule)
     return summary(queued, confidence)

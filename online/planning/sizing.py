@@ -4,8 +4,8 @@ The peak rate over what a replica may be given (`replica.py`); then the latency 
 simulation, and more replicas where it is over the goal.
 """
 
-from dataclasses import dataclass
-from math import ceil, isnan, nan
+from dataclasses import dataclass, field
+from math import ceil, inf, isnan, nan
 
 from online.planning.blends import lookup_blend
 from online.planning.checks import positive
@@ -75,14 +75,19 @@ def size(
     return [sizer.fleet(scenario) for scenario in traffic.scenarios()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sizer:
+    """`in_time_per_s` is the highest rate of a replica found in time, `late_per_s` the lowest found late."""
+
     replica: Replica
     traffic: Traffic
     goal: Goal
     batch: Batch
     requests: int
     seed: int
+    in_time_per_s: float = 0.0
+    late_per_s: float = inf
+    simulated: dict[tuple[float, float], Simulated] = field(default_factory=dict)
 
     def fleet(self, scenario: Scenario) -> Fleet:
         by_rate = replicas_needed(scenario.live_per_s, self.batch.per_replica_per_s)
@@ -114,29 +119,41 @@ class _Sizer:
         """The fewest replicas from `replicas` on whose p99 is within the goal, or `replicas` where none is."""
         if not replicas:
             return 0, None
-        first = self._simulated(rate_per_s / replicas)
-        if self._is_in_time(first):
-            return replicas, first
+        fewest = self._fewest(rate_per_s, replicas)
+        return fewest, self._simulated(rate_per_s / fewest)
+
+    def _fewest(self, rate_per_s: float, replicas: int) -> int:
+        if self._is_in_time(rate_per_s / replicas):
+            return replicas
         most = max(replicas + 1, ceil(rate_per_s * self.replica.batch_ms(1) / 1e3 / _IDLE_LOAD))
         low, high = replicas, min(most, 2 * replicas)
-        while not self._is_in_time(found := self._simulated(rate_per_s / high)):
+        while not self._is_in_time(rate_per_s / high):
             if high == most:
-                return replicas, first
+                return replicas
             low, high = high, min(most, 2 * high)
         while high - low > 1:
             middle = (low + high) // 2
-            tried = self._simulated(rate_per_s / middle)
-            low, high, found = (low, middle, tried) if self._is_in_time(tried) else (middle, high, found)
-        return high, found
+            low, high = (low, middle) if self._is_in_time(rate_per_s / middle) else (middle, high)
+        return high
 
-    def _is_in_time(self, found: Simulated) -> bool:
-        return found.p99_ms.value + self.replica.outside_ms <= self.goal.p99_ms
+    def _is_in_time(self, rate_per_s: float) -> bool:
+        """Whether one replica is, at this rate. A rate below one in time is in time, without a simulation."""
+        if self.in_time_per_s < rate_per_s < self.late_per_s:
+            found = self._simulated(rate_per_s)
+            if found.p99_ms.value + self.replica.outside_ms <= self.goal.p99_ms:
+                self.in_time_per_s = rate_per_s
+            else:
+                self.late_per_s = rate_per_s
+        return rate_per_s <= self.in_time_per_s
 
-    def _simulated(self, rate_per_s: float, deadline_ms: float | None = None) -> Simulated:
-        rule = BatchingRule(self.replica.max_batch_rows)
-        if deadline_ms is not None:
+    def _simulated(self, rate_per_s: float, deadline_ms: float = inf) -> Simulated:
+        """Each rate once."""
+        known = self.simulated.get((rate_per_s, deadline_ms))
+        if known is None:
             rule = BatchingRule(self.replica.max_batch_rows, deadline_ms=deadline_ms)
-        return simulate(rate_per_s, self.replica.batch_ms, rule, requests=self.requests, seed=self.seed)
+            known = simulate(rate_per_s, self.replica.batch_ms, rule, requests=self.requests, seed=self.seed)
+            self.simulated[rate_per_s, deadline_ms] = known
+        return known
 
     def _all_mean_ms(self, scenario: Scenario, live_ms: float) -> float:
         hit_share = 1 - scenario.live_per_s / self.traffic.peak_per_s

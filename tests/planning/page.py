@@ -1,4 +1,4 @@
-"""`python -m tests.planning.page`: writes the outputs into the planner's page, each by the command above it."""
+"""`python -m tests.planning.page`: writes the planner's outputs into its pages, each by the command above it."""
 
 import contextlib
 import io
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from online.planning.__main__ import main
 
-PAGE = Path(__file__).parents[2] / "infra" / "docs" / "planning.md"
+_HOME = Path(__file__).parents[2]
+PAGES = (_HOME / "README.md", _HOME / "infra" / "docs" / "planning.md")
 _COMMAND = ".venv/bin/python -m online.planning "
 _BLOCK = re.compile(
     r"(?P<before>```sh\n(?P<line>[^\n]+)\n```\n\n<!-- output -->\n).*?(?P<after><!-- end -->)", re.DOTALL
@@ -30,4 +31,5 @@ def _output(line: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -143,14 +143,14 @@ def test_markdown_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["batch", *DEVICE, "--rate-per-s", "-1"], "rate_per_s is -1.0: allowed is a finite number from 0 on"),
+        (["batch", *DEVICE, "--rate-per-s", "-1"], "rate_per_s is -1.0: allowed is a finite number above 0"),
         (["batch", "--tau0", "6"], "--profile is missing: allowed is a profile, or both --tau0 and --alpha"),
         (["size", *DEVICE, "--peak-per-s", "10", "--p99", "5ms"], "p99_ms is 5: allowed is at least 7.2"),
         (
             ["size", *DEVICE, "--peak-per-s", "10", "--p99", "50ms", "--hit-share", "7"],
             "hit_share is 7.0: allowed is a share from 0 to 1",
         ),
-        (["memory", "--card-memory-gb", "0"], "memory_gb is 0.0: allowed is a finite number above 0"),
+        (["memory", "--card-memory-gb", "0"], "card_memory_gb is 0.0: allowed is a finite number above 0"),
         (
             ["economics", "--training-cost", "1", "--price-per-request", "1"],
             "cost_per_request is None: allowed is one of",

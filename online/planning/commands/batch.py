@@ -1,11 +1,10 @@
 """`batch`: what batches gain, and the latency at a rate: textbook, bound and simulation side by side."""
 
 import argparse
-from math import inf, nan
+from math import inf
 
 from online.planning.answer import Answer, Sheet, milliseconds, number, percent
-from online.planning.batching import LINEAR_WITHIN, inoue_bound_ms, saturation_per_s, textbook
-from online.planning.checks import not_negative
+from online.planning.batching import LINEAR_WITHIN, saturation_per_s
 from online.planning.commands.options import (
     add_device,
     add_simulation,
@@ -14,9 +13,10 @@ from online.planning.commands.options import (
     profile_of,
     replica_of,
 )
+from online.planning.latency import Latency, latency_at
 from online.planning.profile_file import Profile
 from online.planning.replica import Replica, table_of_batches
-from online.planning.simulation import REQUESTS, BatchingRule, Simulated, simulate
+from online.planning.simulation import REQUESTS, BatchingRule, Simulated
 from schemas.capacity import LEAST_GAIN
 
 NAME, HELP = "batch", "throughput and latency of batching on one device"
@@ -56,7 +56,10 @@ def answer(arguments: argparse.Namespace) -> Answer:
         ],
     }
     rule = BatchingRule(replica.max_batch_rows, arguments.max_delay_ms, arguments.deadline_ms)
-    points = [_point(replica, rate, rule, arguments) for rate in arguments.rates_per_s]
+    points = [
+        _point(latency_at(replica, rate, rule, requests=arguments.requests, seed=arguments.seed))
+        for rate in arguments.rates_per_s
+    ]
     if points:
         document["rates"] = points
         sheets.append(_latencies(points))
@@ -68,27 +71,9 @@ def answer(arguments: argparse.Namespace) -> Answer:
     return Answer(document, sheets, notes)
 
 
-def _point(
-    replica: Replica, rate_per_s: float, rule: BatchingRule, arguments: argparse.Namespace
-) -> dict[str, object]:
-    """Formulas are null where they do not hold: at saturation, and for what no line fits."""
-    not_negative(rate_per_s=rate_per_s)
-    time, most = replica.time, saturation_per_s(replica.time, replica.max_batch_rows)
-    is_steady = rate_per_s < most and replica.measured is None
-    estimate = textbook(time, rate_per_s, replica.max_batch_rows) if is_steady else None
-    found = simulate(rate_per_s, replica.batch_ms, rule, requests=arguments.requests, seed=arguments.seed)
-    return {
-        "rate_per_s": rate_per_s,
-        "utilisation": rate_per_s * replica.batch_ms(replica.max_batch_rows) / 1e3 / replica.max_batch_rows,
-        "steady_batch_rows": estimate.batch_rows if estimate else nan,
-        "steady_batch_ms": estimate.batch_ms if estimate else nan,
-        "textbook_mean_ms": estimate.mean_ms if estimate else nan,
-        "textbook_tail_ms": estimate.tail_ms if estimate else nan,
-        "bound_mean_ms": inoue_bound_ms(time, rate_per_s)
-        if is_steady and rate_per_s * time.alpha_ms < 1e3
-        else nan,
-        **simulated_document(found),
-    }
+def _point(found: Latency) -> dict[str, object]:
+    fields = [name for name in found.__dataclass_fields__ if name != "simulated"]
+    return {**{name: getattr(found, name) for name in fields}, **simulated_document(found.simulated)}
 
 
 def simulated_document(found: Simulated) -> dict[str, object]:

@@ -4,6 +4,7 @@ import argparse
 from math import isfinite
 
 from online.planning.answer import Answer, Sheet, facts, number, percent
+from online.planning.checks import counts, positive
 from online.planning.commands.options import example
 from online.planning.memory import BYTES_OF, GB, GIB, LLAMA_3_70B, Card, Transformer, plan_memory
 from online.planning.pipelines import bubble, least_micro_batches
@@ -57,6 +58,9 @@ class Memory:
 
     @staticmethod
     def answer(arguments: argparse.Namespace) -> Answer:
+        if arguments.conversations is not None:
+            counts(conversations=arguments.conversations)
+        positive(card_memory_gb=arguments.memory_gb)
         shape = {field: getattr(arguments, field) for field in Transformer.__dataclass_fields__}
         card = Card(arguments.memory_gb, arguments.reserve_gb, arguments.bandwidth_gb_s, arguments.tflops)
         found = plan_memory(

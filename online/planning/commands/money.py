@@ -3,7 +3,7 @@
 import argparse
 
 from online.planning.answer import Answer, dollars, facts, number, percent
-from online.planning.checks import OutOfRange
+from online.planning.checks import OutOfRange, not_negative
 from online.planning.commands.options import dollars as amount
 from online.planning.commands.options import duration_ms, example
 from online.planning.economics import earn_back
@@ -56,6 +56,7 @@ class Serverless:
 
     @staticmethod
     def answer(arguments: argparse.Namespace) -> Answer:
+        not_negative(machine_price_per_hour=arguments.machine_price_per_hour)
         price = request_price(
             arguments.memory_gb, arguments.duration_ms, arguments.price_per_gb_s, arguments.price_per_request
         )

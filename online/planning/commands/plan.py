@@ -7,7 +7,6 @@ from pathlib import Path
 
 from online.planning.answer import Answer
 from online.planning.checks import OutOfRange
-from online.planning.commands.fleets import fleets_answer
 from online.planning.commands.options import (
     add_goal,
     add_price,
@@ -18,6 +17,7 @@ from online.planning.commands.options import (
     goal_of,
     weights_of,
 )
+from online.planning.fleets_answer import fleets_answer
 from online.planning.plan import Wish, make_plan
 from online.planning.profile_file import read_profile
 from online.planning.request_log import Logged, read_log

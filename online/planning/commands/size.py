@@ -2,11 +2,8 @@
 
 import argparse
 from dataclasses import replace
-from math import nan
 
 from online.planning.answer import Answer
-from online.planning.checks import positive
-from online.planning.commands.fleets import fleets_answer
 from online.planning.commands.options import (
     add_device,
     add_goal,
@@ -20,10 +17,7 @@ from online.planning.commands.options import (
     replica_of,
     weights_of,
 )
-from online.planning.prices import SECONDS_PER_MONTH
-from online.planning.replica import size_batch
-from online.planning.sizing import size
-from online.planning.traffic import Traffic
+from online.planning.size_question import SizeQuestion, size_answer
 
 NAME, HELP = "size", "replicas, latency and money for a peak rate, with and without hot set and caches"
 EPILOG = example(
@@ -49,22 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
-    profile = profile_of(arguments)
-    replica = replica_of(arguments, profile, arguments.outside_ms)
-    goal = goal_of(arguments)
-    positive(peak_per_s=arguments.peak_per_s)
-    month, notes = arguments.requests_per_month, []
-    if month is None:
-        month = arguments.peak_per_s * SECONDS_PER_MONTH
-        notes.append("A million costs as if the peak lasted all month: give --requests-per-month.")
-    traffic = Traffic.of_shares(
-        arguments.peak_per_s,
+    question = SizeQuestion(
+        replica=replica_of(arguments, profile_of(arguments), arguments.outside_ms),
+        goal=goal_of(arguments),
+        peak_per_s=arguments.peak_per_s,
+        requests_per_month=arguments.requests_per_month,
         hit_share=arguments.hit_share,
         cache_share=arguments.cache_share,
-        requests_per_month=month,
-        hit_ms=nan if arguments.hit_ms is None else arguments.hit_ms,
+        hit_ms=arguments.hit_ms,
     )
     weights, told = weights_of(arguments)
-    notes += told
-    found = fleets_answer(replica, traffic, size_batch(replica, goal), size(replica, traffic, goal), goal, notes)
-    return replace(found, document={**found.document, "weights_share_of_memory": weights})
+    found = size_answer(question)
+    document = {**found.document, "weights_share_of_memory": weights}
+    return replace(found, document=document, notes=[*found.notes, *told])

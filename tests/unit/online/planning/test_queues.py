@@ -39,6 +39,17 @@ def test_waits_grow_with_the_rate(service_ms: float, one: float, other: float) -
     assert md1(high, service_ms).latency_ms <= mm1(high, service_ms).latency_ms
 
 
+@given(st.floats(0.01, 1e4), st.floats(0.01, 0.99), st.floats(0.01, 100))
+def test_limits_at_no_load_and_at_saturation_and_units(service_ms: float, load: float, scale: float) -> None:
+    for queue in (mm1, md1):
+        assert queue(0, service_ms).latency_ms == service_ms
+        assert queue((1 - 1e-7) * 1e3 / service_ms, service_ms).wait_ms > 1e6 * service_ms
+        rate = load * 1e3 / service_ms
+        assert queue(rate / scale, service_ms * scale).wait_ms == pytest.approx(
+            scale * queue(rate, service_ms).wait_ms
+        )
+
+
 def test_quantiles_of_an_exponential_latency() -> None:
     assert mm1_quantile_ms(0, 10, 0.5) == pytest.approx(6.93, abs=0.01)
     assert mm1_quantile_ms(0, 10, 0.99) == pytest.approx(46.05, abs=0.01)

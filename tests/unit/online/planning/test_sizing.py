@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from online.planning.batching import measured_ms
 from online.planning.checks import OutOfRange
 from online.planning.replica import Goal, Replica, size_batch, table_of_batches
+from online.planning.simulation import BatchingRule, simulate
 from online.planning.sizing import affordable_replicas, size
 from online.planning.traffic import Traffic
 from schemas.capacity import BatchTime, replica_rows_per_s
@@ -93,6 +94,21 @@ def test_a_goal_near_a_single_batch_costs_replicas() -> None:
     assert fleet.p99_ms <= 13
 
 
+@pytest.mark.parametrize(("rate_per_s", "p99_ms"), [(60, 14), (150, 15), (300, 18), (300, 31)])
+def test_the_fewest_are_found_as_by_trying_one_after_the_other(rate_per_s: float, p99_ms: float) -> None:
+    traffic = Traffic.of_shares(rate_per_s, hit_share=0.4, cache_share=0.5, requests_per_month=MONTH)
+    for fleet in size(T4, traffic, Goal(p99_ms), requests=6_400):
+        tried = fleet.by_rate
+        while True:
+            rate = fleet.scenario.live_per_s / tried
+            found = simulate(rate, T4.batch_ms, BatchingRule(64), requests=6_400, seed=1)
+            if found.p99_ms.value <= p99_ms:
+                break
+            tried += 1
+        assert fleet.replicas == tried
+        assert fleet.p99_ms == found.p99_ms.value
+
+
 def test_the_budget_is_judged() -> None:
     (rich,) = size(T4, Traffic(2000, MONTH), Goal(50, budget_per_month=2190))
     (poor,) = size(T4, Traffic(2000, MONTH), Goal(50, budget_per_month=2189))
@@ -109,6 +125,28 @@ def test_more_traffic_never_needs_fewer(one: float, other: float) -> None:
     assert less.by_rate <= more.by_rate
     assert less.replicas <= more.replicas
     assert less.replicas >= 1
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_limits_at_no_traffic_and_other_units(scale: float) -> None:
+    """In a world `scale` times as slow everything takes so much longer, and as many replicas do it."""
+    slow = Replica(BatchTime(6.0 * scale, 1.2 * scale), 64, price_per_hour=0.5)
+    (fleet,) = size(slow, Traffic(2000 / scale, MONTH), Goal(50 * scale), requests=6_400)
+    assert fleet.replicas == 6
+    assert fleet.p99_ms == pytest.approx(scale * size(T4, Traffic(2000, MONTH), GOAL, requests=6_400)[0].p99_ms)
+    (idle,) = size(slow, Traffic(1e-3 / scale, MONTH), Goal(50 * scale), requests=6_400)
+    assert (idle.replicas, idle.load) == (1, pytest.approx(0, abs=1e-5))
+    assert idle.p50_ms == pytest.approx(7.2 * scale)
+
+
+def test_no_part_of_a_plan_grows_with_the_hit_share() -> None:
+    found = [
+        size(T4, Traffic.of_shares(3000, hit_share=share, requests_per_month=MONTH), GOAL, requests=6_400)[1]
+        for share in (0.0, 0.3, 0.6, 0.9, 0.99)
+    ]
+    for values in ([one.replicas for one in found], [one.cost_per_million for one in found]):
+        assert values == sorted(values, reverse=True)
+    assert [one.cold.replicas for one in found if one.cold] == [8] * 5
 
 
 def test_the_table_of_batches() -> None:

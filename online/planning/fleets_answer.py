@@ -1,4 +1,4 @@
-"""Fleets as a document and as tables, for `size` and `plan`."""
+"""Fleets as a document and as tables, for `size`, `plan` and the site. Pure."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def fleets_answer(
     if budget is not None:
         document["budget_per_month"] = budget
         document["affordable_replicas"] = _affordable(replica, budget)
-    sheets = [_batch(batch, goal), _fleets(fleets), *_cold(fleets)]
+    sheets = [_batch(batch, goal), _fleets(fleets, budget is not None), *_cold(fleets)]
     return Answer(document, sheets, [*_verdict(fleets, goal), *notes, *_reading(replica, goal)])
 
 
@@ -58,7 +58,7 @@ def _batch(batch: Batch, goal: Goal) -> Sheet:
     return facts("The batch", pairs)
 
 
-def _fleets(fleets: Sequence[Fleet]) -> Sheet:
+def _fleets(fleets: Sequence[Fleet], has_budget: bool) -> Sheet:
     head = (
         "answered first by", "live/s", "replicas", "p50, ms", "p99, ms", "in time", "all, mean ms", "load",
         "a month", "a million", "in budget",
@@ -81,7 +81,8 @@ def _fleets(fleets: Sequence[Fleet]) -> Sheet:
         )
         for fleet in fleets
     ]
-    return Sheet("Fleets for the busiest minute", head, rows)
+    shown = len(head) if has_budget else len(head) - 1
+    return Sheet("Fleets for the busiest minute", head[:shown], [row[:shown] for row in rows])
 
 
 def _cold(fleets: Sequence[Fleet]) -> list[Sheet]:
