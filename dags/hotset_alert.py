@@ -1,4 +1,4 @@
-"""What a failed step tells, and whom."""
+"""What a failed step or a finding tells, and whom."""
 
 import json
 import logging
@@ -16,11 +16,15 @@ _LOG = logging.getLogger("airflow.task")  # what goes there is in the step's own
 
 def alert(context) -> None:  # type: ignore[no-untyped-def] # as Airflow calls it
     """Says in one line what failed and what to do, and posts it to the Variable's `alert_url` where one is set."""
-    told = _told(context)
+    tell(_told(context))
+
+
+def tell(told: Mapping[str, object]) -> None:
+    """Logs the `text`, and posts all of it. Never fails: it is of no matter for what became of the step."""
     _LOG.error("%s", told["text"])
     try:
         _post(told)
-    except (OSError, HTTPException, ValueError) as error:  # of no matter for what became of the step
+    except (OSError, HTTPException, ValueError) as error:
         _LOG.warning("alert_url could not be told: %s", error)
 
 

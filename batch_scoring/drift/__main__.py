@@ -13,16 +13,17 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from batch_scoring.drift.counting import CountTask
 from batch_scoring.drift.histograms import read_baseline
-from batch_scoring.drift.results import Window, report_of, results_url, write_findings, write_report
+from batch_scoring.drift.results import report_of, results_url, write_findings, write_report
 from batch_scoring.drift.rules import Finding, Rules, judge
 from batch_scoring.drift.sampled import BEFORE, GONE, WINDOW, Period
 from batch_scoring.drift.samples import Counts, count_samples
+from batch_scoring.drift.window import window_of
 from batch_scoring.faults import NotTaken
 from batch_scoring.files import absolute, file_system
 from batch_scoring.hotset.log_files import LogFiles, log_files
@@ -34,11 +35,11 @@ from batch_scoring.session import spark_session
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
 from schemas.bundle import Bundle, fetch_bundle
+from schemas.drift import WEEK, DriftReport, Window
 from schemas.names import check_name
 from schemas.settings import load_settings
 
 ALARMED = 3
-WEEK = timedelta(days=7)
 _WEEKS_BEFORE = 4
 
 
@@ -53,7 +54,7 @@ class Asked:
     rules: Rules
 
 
-def watch(settings: BatchSettings, asked: Asked) -> dict[str, object]:
+def watch(settings: BatchSettings, asked: Asked) -> DriftReport:
     """Writes the window's results and returns the report. Raises Refused and BundleError.
 
     FileNotFoundError: a file of the log was compacted or deleted meanwhile.
@@ -83,10 +84,8 @@ def watch(settings: BatchSettings, asked: Asked) -> dict[str, object]:
 
 def _written(
     settings: BatchSettings, asked: Asked, version: str, findings: list[Finding], counts: Counts, files: LogFiles
-) -> dict[str, object]:
-    report = report_of(asked.model, version, asked.window, findings, counts)
-    report |= {"log_files": len(files.good) - len(counts.damaged), "log_files_aside": files.aside}
-    report["rules"] = {field.name: getattr(asked.rules, field.name) for field in fields(Rules)}
+) -> DriftReport:
+    report = report_of(asked.model, version, asked.window, findings, counts, files, asked.rules)
     url = results_url(settings.data_url, asked.model, asked.window)
     write_findings(url, asked.window, version, findings)
     write_report(url, report)
@@ -137,27 +136,6 @@ def _bundle(settings: BatchSettings, asked: Asked) -> tuple[str, Bundle]:
     if bundle.manifest.name != asked.model:
         raise Refused(f"{url} is a bundle of the model {bundle.manifest.name}, not of {asked.model}")
     return url, bundle
-
-
-def window_of(begin: str | None, end: str | None, now: datetime) -> Window:
-    """Dates or times, UTC where they have no zone; by default the seven days that ended last midnight (UTC).
-
-    Raises:
-        Refused: no time, or no window.
-    """
-    until = _moment(end) if end else now.replace(hour=0, minute=0, second=0, microsecond=0)
-    since = _moment(begin) if begin else until - WEEK
-    if since >= until:
-        raise Refused(f"the window would begin at {since.isoformat()}, and end at {until.isoformat()}")
-    return since, until
-
-
-def _moment(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(f"{text!r} is neither a date nor a time, such as 2026-11-28 or 2026-11-28T06:00Z") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _said(window: Window) -> str:
@@ -212,11 +190,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             report = watch(load_settings(BatchSettings), asked)
         except FileNotFoundError as error:
             raise NotTaken(f"a file of the log is gone, as after compaction or retention: {error}") from None
-        for level in ("alarms", "warnings"):
-            for one in report[level]:  # type: ignore[attr-defined]  # a list, by `report_of`
-                LOG.warning("%s: %s %s: %s", level[:-1], one["population"], one["name"], "; ".join(one["reasons"]))
-        sys.stdout.write(json.dumps(report, sort_keys=True) + "\n")
-        return ALARMED if given.fail_on_alarm and report["alarms"] else 0
+        for level, found in (("alarm", report.alarms), ("warning", report.warnings)):
+            for one in found:
+                LOG.warning("%s: %s %s: %s", level, one.population, one.name, "; ".join(one.reasons))
+        sys.stdout.write(json.dumps(report.model_dump(mode="json"), sort_keys=True) + "\n")
+        return ALARMED if given.fail_on_alarm and report.alarms else 0
 
     return guarded(once)
 

@@ -10,8 +10,9 @@ import orjson
 import pyarrow as pa
 
 from batch_scoring.bundle.baseline import Float32Array, Values, input_values, output_values
-from batch_scoring.drift.histograms import ABSENT, INPUT, OUTPUT, WITHHELD, Baseline, Tally, tally
+from batch_scoring.drift.histograms import ABSENT, WITHHELD, Baseline, Tally, tally
 from schemas.bundle import fetch_bundle, load_transform
+from schemas.drift import INPUT, OUTPUT
 from schemas.features import FeatureTransform
 from schemas.manifest import Manifest, TextFeature
 from schemas.names import WITHHELD as WITHHELD_KEY

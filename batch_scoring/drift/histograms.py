@@ -14,13 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from schemas.drift import CATEGORY
 from schemas.features import Column
 from schemas.manifest import BASELINE_FILE
-
-HITS, TAIL = "hits", "tail"
-POPULATIONS = (HITS, TAIL)
-INPUT, OUTPUT = "input", "output"
-NUMBER, CATEGORY, TEXT = "number", "category", "text"
 
 # Marks of the tallies that are no bin.
 BELOW, ABOVE, NEW, MORE_NEW = "below", "above", "new", "more_new"

@@ -6,26 +6,23 @@ report comes last, so that where it is, the other is too. Running a window again
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from dataclasses import asdict
+from datetime import UTC, datetime
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from batch_scoring.drift.rules import ALARM, LEVELS, WARNING, Finding
+from batch_scoring.drift.rules import Finding, Rules
 from batch_scoring.drift.samples import Counts
 from batch_scoring.files import file_system, write_json
-from schemas.arrow import DRIFT, DRIFT_VERSION
-from schemas.names import drift_path, interval_name
-
-Window = tuple[datetime, datetime]
+from batch_scoring.hotset.log_files import LogFiles
+from schemas.arrow import DRIFT
+from schemas.drift import ALARM, LEVELS, WARNING, DriftReport, Told, Window, results_path
 
 
 def results_url(data_url: str, model: str, window: Window) -> str:
     """Address of a window's results, without the suffix."""
-    begin, end = window
-    folder = drift_path(model, (end - timedelta(microseconds=1)).date())
-    return f"{data_url.rstrip('/')}/{folder}/{interval_name(begin)}--{interval_name(end)}"
+    return f"{data_url.rstrip('/')}/{results_path(model, window)}"
 
 
 def write_findings(url: str, window: Window, version: str, findings: Sequence[Finding]) -> None:
@@ -79,39 +76,48 @@ def _row(window: Window, version: str, finding: Finding) -> dict[str, object]:
 
 
 def report_of(
-    model: str, version: str, window: Window, findings: Sequence[Finding], counts: Counts
-) -> dict[str, object]:
+    model: str,
+    version: str,
+    window: Window,
+    findings: Sequence[Finding],
+    counts: Counts,
+    files: LogFiles,
+    rules: Rules,
+) -> DriftReport:
     """What a person reads first: the alarms and warnings, and how many rows they rest on."""
     samples = counts.samples.get("window", {})
     levels = Counter(finding.level for finding in findings)
-    return {
-        "drift_version": DRIFT_VERSION,
-        "model": model,
-        "version": version,
-        "window_begin": window[0].isoformat(),
-        "window_end": window[1].isoformat(),
-        "rows": {name: sample.rows for name, sample in sorted(samples.items())},
-        "records": {name: sample.records for name, sample in sorted(samples.items())},
-        "inputs_from_the_night": counts.joined,
-        "rows_of_other_versions": dict(counts.of_others),
-        "levels": {level: levels.get(level, 0) for level in LEVELS},
-        "alarms": [_told(finding) for finding in findings if finding.level == ALARM],
-        "warnings": [_told(finding) for finding in findings if finding.level == WARNING],
-    }
+    return DriftReport(
+        model=model,
+        version=version,
+        window_begin=window[0],
+        window_end=window[1],
+        computed_at=datetime.now(UTC),
+        rows={name: sample.rows for name, sample in sorted(samples.items())},
+        records={name: sample.records for name, sample in sorted(samples.items())},
+        inputs_from_the_night=counts.joined,
+        rows_of_other_versions=dict(counts.of_others),
+        levels={level: levels.get(level, 0) for level in LEVELS},
+        alarms=tuple(_told(finding) for finding in findings if finding.level == ALARM),
+        warnings=tuple(_told(finding) for finding in findings if finding.level == WARNING),
+        log_files=len(files.good) - len(counts.damaged),
+        log_files_aside=dict(files.aside),
+        rules=asdict(rules),
+    )
 
 
-def _told(finding: Finding) -> dict[str, object]:
-    return {
-        "population": finding.population,
-        "side": finding.baseline.side,
-        "name": finding.baseline.name,
-        "kinds": finding.kinds,
-        "reasons": finding.reasons,
-        "new_values": list(finding.histogram.new),
-        "rows": finding.histogram.rows,
-    }
+def _told(finding: Finding) -> Told:
+    return Told(
+        population=finding.population,
+        side=finding.baseline.side,
+        name=finding.baseline.name,
+        kinds=tuple(finding.kinds),
+        reasons=tuple(finding.reasons),
+        new_values=tuple(finding.histogram.new),
+        rows=finding.histogram.rows,
+    )
 
 
-def write_report(url: str, report: dict[str, object]) -> None:
+def write_report(url: str, report: DriftReport) -> None:
     """`URL.json`."""
-    write_json(f"{url}.json", orjson.loads(orjson.dumps(report)))
+    write_json(f"{url}.json", report.model_dump(mode="json"))

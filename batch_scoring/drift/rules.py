@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from batch_scoring.drift.histograms import HITS, INPUT, POPULATIONS, Baseline, Histogram
+from batch_scoring.drift.histograms import Baseline, Histogram
 from batch_scoring.drift.statistics import (
     Distance,
     Float64Array,
@@ -34,9 +34,7 @@ from batch_scoring.drift.statistics import (
     joined,
     level_of_each,
 )
-
-ALARM, WARNING, FINE, TOO_FEW = "alarm", "warning", "fine", "too_few_rows"
-LEVELS = (ALARM, WARNING, TOO_FEW, FINE)  # in the order of their weight
+from schemas.drift import ALARM, FINE, HITS, INPUT, LEVELS, POPULATIONS, TOO_FEW, WARNING
 
 # PSI and Jensen-Shannon of the values, the nulls, and what lies outside.
 _TESTS_OF_EACH = 4

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from batch_scoring.drift.histograms import HITS, TAIL
 from batch_scoring.files import file_system
 from schemas.arrow import REQUEST_LOG
+from schemas.drift import HITS, TAIL
 
 # Stale and default answers are neither: what they were computed from is not what was asked for now.
 POPULATION_OF = {"precomputed": HITS, "cached": HITS, "live": TAIL}

@@ -9,12 +9,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_scoring.drift.counting import COUNTED_SCHEMA, RECORDS, ROWS, CountTask, count_rows
-from batch_scoring.drift.histograms import HITS, Baseline, Histogram, histogram
+from batch_scoring.drift.histograms import Baseline, Histogram, histogram
 from batch_scoring.drift.rules import Sample
 from batch_scoring.drift.sampled import SAMPLED_SCHEMA, WINDOW, Period, read_sampled
 from batch_scoring.drift.statistics import effective_rows
 from batch_scoring.files import exists, spark_url
 from batch_scoring.hotset.log_files import LogFiles
+from schemas.drift import HITS
 from schemas.names import parse_generation, run_path
 
 # Most files have a few sampled rows, so that a task for each would be mostly its start.

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.airflow
 
 PREPARE = ["features", "select", "score"]
 RELEASE = ["publish", "verify", "gate", "activate", "retire"]
+# What looks at the request log, and makes nothing for clients.
+WATCHING = {"drift_watch_dag", "request_log_upkeep_dag"}
 # The group that is mapped over the runs, by DAG.
 GROUPS = {"nightly_precompute_dag": "night", "delta_refresh_dag": "refresh", "model_release_dag": "version"}
 OURS = {path.stem for path in DAGS.glob("*.py")}
@@ -32,8 +34,8 @@ def dags(read: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def test_there_are_four(dags: dict[str, Any]) -> None:
-    assert set(dags) == {*GROUPS, "rollback_dag"}
+def test_which_there_are(dags: dict[str, Any]) -> None:
+    assert set(dags) == {*GROUPS, *WATCHING, "rollback_dag"}
 
 
 def test_reading_the_dags_loads_neither_spark_nor_torch_nor_the_product(read: dict[str, Any]) -> None:
@@ -75,6 +77,8 @@ def test_the_nightly_dag_and_the_delta_begin_each_model_by_itself(dags: dict[str
         "delta_refresh_dag": True,
         "model_release_dag": False,
         "rollback_dag": False,
+        "drift_watch_dag": True,
+        "request_log_upkeep_dag": False,
     }
 
 
@@ -95,7 +99,7 @@ def test_the_jobs_they_name_exist(dags: dict[str, Any]) -> None:
     named = {
         job.removeprefix("{{ var.json.hotset.home }}/") for one in dags.values() for job in one["jobs"].values()
     }
-    assert len(named) == 4
+    assert len(named) == 5
     assert [job for job in named if not (HOME / job).is_file()] == []
 
 
@@ -111,7 +115,7 @@ def test_an_activation_is_told_by_an_asset_and_nothing_else_is(dags: dict[str, A
     told = ["hotset-generation-activated"]
     assert outlets == {
         **{name: {f"{group}.release.activate": told} for name, group in GROUPS.items()},
-        "rollback_dag": {},
+        **{name: {} for name in (*WATCHING, "rollback_dag")},
     }
 
 
@@ -120,4 +124,6 @@ def test_what_starts_each(dags: dict[str, Any]) -> None:
     assert "hotset-night-wanted" in nightly
     assert "0 2 * * *" in nightly
     assert "hotset-features-changed" in dags["delta_refresh_dag"]["schedule"]
+    assert "0 5 * * *" in dags["drift_watch_dag"]["schedule"]
+    assert "0 12 * * *" in dags["request_log_upkeep_dag"]["schedule"]
     assert [dags[name]["schedule"] for name in ("model_release_dag", "rollback_dag")] == ["None", "None"]
