@@ -20,9 +20,27 @@ class BatchSettings(BaseSettings):
         (".hotset/bundles",), description="prefixes a bundle may lie under"
     )
     cache_dir: str = Field(".hotset/cache/bundles", description="local copies of bundles, by digest")
-    hot_fraction: Annotated[float, Field(gt=0, le=1)] = Field(0.05, description="of the known entities")
+    hot_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.05, description="of the known entities, the most that are precomputed"
+    )
+    memory_budget: PositiveInt | None = Field(
+        None,
+        description="bytes of Redis for a model's generations and written-back results; unset: by `HOT_FRACTION`",
+    )
+    mandatory_url: str = Field("", description="file of entities that are always precomputed, one a line")
+    block_url: str = Field("", description="file of entities that never are, one a line")
+    refresh_hours: PositiveFloat = Field(24.0, description="between nights: what is precomputed must last so long")
     history_days: PositiveInt = Field(28, description="days of the request log that the choice looks at")
-    half_life_days: PositiveFloat = Field(7.0, description="age at which a request counts half")
+    half_life_days: PositiveFloat = Field(
+        7.0, description="age at which a request counts half, while the log is too short to fit it"
+    )
+    simulate_requests: Annotated[int, Field(ge=1000)] = Field(
+        100_000, description="requests of the log that the choice is tried on; more are sampled by entity"
+    )
+    price_per_replica_hour: PositiveFloat | None = Field(
+        None, description="price of a replica, for the report's saving"
+    )
+    currency: str = Field("USD", description="unit of the price")
     max_reject_share: Annotated[float, Field(ge=0, le=1)] = Field(
         0.01, description="share of rows that may be rejected before a step fails"
     )
@@ -32,7 +50,8 @@ class BatchSettings(BaseSettings):
         67_108_864, description="bytes of features that a worker holds for the model at a time, about"
     )
     score_profile: Path | None = Field(
-        None, description="`python -m online.inference profile` wrote it: no forward is larger than pays"
+        None,
+        description="`python -m online.inference profile` wrote it: what rows cost, how large forwards pay",
     )
     write_batch_entities: PositiveInt = Field(2000, description="entities of one write to Redis")
     write_batch_bytes: PositiveInt = Field(262_144, description="bytes of one write to Redis, about")

@@ -1,6 +1,6 @@
 """What a choice is compared with: other ways to use the same number of slots, replayed over the same trace."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -17,17 +17,25 @@ NAMES = (*POLICIES, *SETS, "belady")
 
 
 def baseline_hits(
-    trace: Trace, windows: Windows, slots: int, ttl_s: float | None, seed: int, advance: Callable[[], None]
+    trace: Trace,
+    windows: Windows,
+    slots: int,
+    ttl_s: float | None,
+    seed: int,
+    advance: Callable[[], None],
+    names: Collection[str] = NAMES,
 ) -> dict[str, Bools]:
-    """(n,) hits of each baseline."""
+    """(n,) hits of each baseline of `names`."""
     found = {}
-    for name, policy in POLICIES.items():
-        found[name] = policy_hits(trace, policy(slots), ttl_s)
-        advance()
-    for name in SETS:
-        found[name] = _set_hits(trace, windows, name, slots, seed)
-    found["belady"] = belady_hits(trace.codes, slots)
-    advance()
+    for name in names:
+        if name in POLICIES:
+            found[name] = policy_hits(trace, POLICIES[name](slots), ttl_s)
+            advance()
+        elif name in SETS:
+            found[name] = _set_hits(trace, windows, name, slots, seed)
+        else:
+            found[name] = belady_hits(trace.codes, slots)
+            advance()
     return found
 
 

@@ -50,10 +50,19 @@ def choose(
         most: how many at most; the mandatory count, but are in even where they are more.
         budget_bytes: of memory for all resident generations.
     """
-    size = entity_bytes(trace, model)
     margin = margins_ms(expected, trace.cost, model)
+    _, free = _listed(lists, trace.entities)
+    worth = np.where(free & (margin > 0), margin / entity_bytes(trace, model), 0.0)
+    return cut_to(by_worth(worth, means, trace, most), trace, model, most, budget_bytes, lists)
+
+
+def cut_to(
+    codes: Ints, trace: Trace, model: CostModel, most: int, budget_bytes: float = inf, lists: Lists = NO_LISTS
+) -> Ints:
+    """The mandatory, then the first of `codes` that are on neither list, while there is room."""
+    size = entity_bytes(trace, model)
     always, free = _listed(lists, trace.entities)
-    taken = by_worth(np.where(free & (margin > 0), margin / size, 0.0), means, trace, max(0, most - len(always)))
+    taken = codes[free[codes]][: max(0, most - len(always))]
     room = budget_bytes - float(size[always].sum())
     # The first that does not fit ends the choice: else it would depend on what happens to be small.
     fits = int(np.searchsorted(np.cumsum(size[taken]), room, side="right"))

@@ -24,17 +24,23 @@ class Columns:
 
     Attributes:
         said: in words, what was guessed; empty where all was given.
-        is_time_guessed: its values may turn out to be an order.
+        id: of requests; never guessed, since rows would be set aside by it.
     """
 
     entity: str
     time: str | None
     order: str | None
     said: str = ""
+    id: str | None = None
 
 
 def find_columns(
-    types: Mapping[str, pa.DataType], entity: str | None, time: str | None, order: str | None, is_text: bool
+    types: Mapping[str, pa.DataType],
+    entity: str | None,
+    time: str | None,
+    order: str | None,
+    is_text: bool,
+    request_id: str | None = None,
 ) -> Columns:
     """Completes what was given from the names and types of the columns.
 
@@ -43,14 +49,14 @@ def find_columns(
 
     Raises BadLog where a column does not exist or nothing looks like an entity.
     """
-    for given in (entity, time, order):
+    for given in (entity, time, order, request_id):
         if given is not None and given not in types:
             raise BadLog(f"the log has no column {given}: it has {', '.join(types)}")
     if time and order:
         raise BadLog("give a time or an order, not both")
     said = []
     if entity is None:
-        entity = _guess_entity(types, {time, order})
+        entity = _guess_entity(types, {time, order, request_id})
         said.append(f"entity is column {entity}")
     if time is None and order is None:
         time, order = _guess_moment(types, entity, is_text)
@@ -58,7 +64,7 @@ def find_columns(
             f"time is column {time}" if time else f"order is column {order}" if order else "in the file's order"
         )
         said.append(moment)
-    return Columns(entity, time, order, "; ".join(said))
+    return Columns(entity, time, order, "; ".join(said), request_id)
 
 
 def _guess_entity(types: Mapping[str, pa.DataType], taken: set[str | None]) -> str:

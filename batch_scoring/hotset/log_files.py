@@ -11,11 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batch_scoring.files import file_system
+from schemas.arrow import REQUEST_LOG_VERSION
 from schemas.names import requests_hour_path, requests_model_path
 
 LOG = logging.getLogger(__name__)
 ASIDE = "requests-aside"
 _THREADS = 16
+_READ = ("time", "entity", "status", "request_id")
+_KNOWN_VERSION = str(REQUEST_LOG_VERSION).encode()
 # Arrow's names of the types that a count may have been written as, and Spark's.
 _STATUS = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "uint8": "smallint"}
 _STATUS |= {"uint16": "int", "uint32": "bigint", "float": "float", "double": "double"}
@@ -25,21 +28,26 @@ _STATUS |= {"uint16": "int", "uint32": "bigint", "float": "float", "double": "do
 class Kind:
     """How a file's columns are to be read: Spark's types. `status` is None where the file has no such column.
 
-    `is_nanos`: `time` is an INT64 of nanoseconds, which Spark reads as a number only.
+    `is_nanos`: `time` is an INT64 of nanoseconds, which Spark reads as a number only. `has_ids`: of requests.
     """
 
     is_nanos: bool = False
     status: str | None = None
+    has_ids: bool = False
 
 
 @dataclass
 class LogFiles:
-    """`good`: addresses Spark can read, by kind. `aside`: names of those set aside, with the reason."""
+    """`good`: addresses Spark can read, by kind. `aside`: names of those set aside, with the reason.
+
+    `rows`: of the good ones; `unknown_rows`: of those of an unknown schema version, which stay where they are.
+    """
 
     root: str
     good: dict[str, Kind] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)
     rows: int = 0
+    unknown_rows: int = 0
 
     def set_aside(self, filesystem: fsspec.AbstractFileSystem, path: str, reason: str) -> None:
         """Moves a file to where nobody reads it."""
@@ -58,7 +66,11 @@ def log_files(data_url: str, model: str, begin: datetime, end: datetime) -> LogF
     paths = list(_paths(filesystem, root, model, begin, end))
     with ThreadPoolExecutor(_THREADS) as pool:
         for path, (kind, rows, reason) in zip(paths, pool.map(lambda p: _look(filesystem, p), paths), strict=True):
-            if kind is None:
+            if kind is None and rows:
+                found.aside[path.removeprefix(f"{root}/")] = reason
+                found.unknown_rows += rows
+                LOG.warning("%s is not read: %s", path, reason)
+            elif kind is None:
                 found.set_aside(filesystem, path, reason)
             elif rows:
                 found.good[_address(filesystem, data_url, path)] = kind
@@ -99,13 +111,19 @@ def _paths(
 
 
 def _look(filesystem: fsspec.AbstractFileSystem, path: str) -> tuple[Kind | None, int, str]:
-    """How to read the file, and its rows; or why it cannot be read as a log."""
+    """How to read the file, and its rows; or why it cannot be read as a log.
+
+    Without a kind but with rows it is a log that a newer program can read.
+    """
     try:
         with filesystem.open(path, "rb") as file:
             metadata = pq.read_metadata(file)
             schema = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         return None, 0, f"no Parquet: {error}"
+    version = (schema.metadata or {}).get(b"hotset.request_log", _KNOWN_VERSION)
+    if version != _KNOWN_VERSION and metadata.num_rows:
+        return None, metadata.num_rows, f"schema version {version.decode(errors='replace')}: upgrade this program"
     types = {name: _plain(schema.field(name).type) for name in schema.names}
     if missing := [name for name in ("time", "entity") if name not in types]:
         return None, 0, f"no column {', '.join(missing)}"
@@ -120,7 +138,8 @@ def _look(filesystem: fsspec.AbstractFileSystem, path: str) -> tuple[Kind | None
         return None, 0, f"column status is {status}, not a number"
     if status is not None and pa.types.is_null(status):
         return Kind(), 0, ""  # no row says that it was answered
-    kind = Kind(types["time"].unit == "ns", None if status is None else _STATUS[str(status)])
+    has_ids = "request_id" in types and _is_text(types["request_id"])
+    kind = Kind(types["time"].unit == "ns", None if status is None else _STATUS[str(status)], has_ids)
     return kind, metadata.num_rows, ""
 
 
@@ -136,7 +155,7 @@ def _damage(filesystem: fsspec.AbstractFileSystem, url: str) -> str | None:
     try:
         with filesystem.open(file_system(url)[1], "rb") as file:
             parquet = pq.ParquetFile(file)
-            columns = [name for name in ("time", "entity", "status") if name in parquet.schema_arrow.names]
+            columns = [name for name in _READ if name in parquet.schema_arrow.names]
             for _ in parquet.iter_batches(columns=columns):
                 pass
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -66,7 +66,7 @@ def log_source(log: str) -> LogSource:
 
 def read_log(source: LogSource, columns: Columns, cost: str | None = None) -> Read:
     """The whole log in memory; `cost` names a column with what scoring a row costs. Raises BadLog."""
-    wanted = [name for name in (columns.entity, columns.time or columns.order, cost) if name]
+    wanted = [name for name in (columns.entity, columns.time or columns.order, cost, columns.id) if name]
     try:
         tables = [_table(source, path, wanted) for path in source.files]
     except (pa.ArrowException, OSError, KeyError) as error:
@@ -83,6 +83,11 @@ def read_log(source: LogSource, columns: Columns, cost: str | None = None) -> Re
         times_s = _seconds([table[moment] for table in tables], moment, is_time=bool(columns.time))
         aside[f"no {'time' if columns.time else 'order'}"] = int((is_kept & ~np.isfinite(times_s)).sum())
         is_kept &= np.isfinite(times_s)
+    if columns.id:
+        ids = pa.concat_arrays([chunk for table in tables for chunk in _texts(table[columns.id], "id")])
+        is_copy = _copies(entities, times_s, ids, is_kept)
+        aside["duplicated"] = int(is_copy.sum())
+        is_kept &= ~is_copy
     coded = entities.filter(pa.array(is_kept)).dictionary_encode()
     if not len(coded):
         raise BadLog("no row of the log has an entity and a time that can be read")
@@ -132,11 +137,25 @@ def _table(source: LogSource, path: Path, wanted: list[str]) -> pa.Table:
     return pa_csv.read_csv(path, convert_options=convert, parse_options=parse)
 
 
-def _texts(column: pa.ChunkedArray) -> list[pa.Array]:
+def _copies(entities: pa.Array, moments: Floats | None, ids: pa.Array, is_kept: np.ndarray) -> np.ndarray:
+    """(rows,) of rows with an id, those that have another's id, entity and moment; the first of them is none."""
+    rows = np.flatnonzero(is_kept & (np.asarray(pc.fill_null(pc.binary_length(ids), 0)) > 0))
+    at = pa.array(rows)
+    columns = {"entity": entities.take(at), "id": ids.take(at), "row": at}
+    columns |= {} if moments is None else {"moment": pa.array(moments[rows])}
+    keys = [name for name in columns if name != "row"]
+    first = pa.table(columns).group_by(keys).aggregate([("row", "min")])["row_min"].to_numpy()
+    is_copy = np.zeros(len(is_kept), np.bool_)
+    is_copy[rows] = True
+    is_copy[first] = False
+    return is_copy
+
+
+def _texts(column: pa.ChunkedArray, what: str = "entity") -> list[pa.Array]:
     """Digit for digit: an integer is its digits, never a floating number's. Raises BadLog for other types."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (is_text_type(kind) or pa.types.is_integer(kind) or pa.types.is_binary(kind)):
-        raise BadLog(f"the entity's column is {kind}: it must be text or whole numbers")
+        raise BadLog(f"the {what}'s column is {kind}: it must be text or whole numbers")
     # Not cast from the dictionary straight to text: pyarrow does not for all kinds of values.
     return [chunk.cast(kind).cast(pa.string()) for chunk in column.chunks] or [pa.array([], pa.string())]
 

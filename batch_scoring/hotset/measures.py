@@ -48,6 +48,42 @@ class WindowResult:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """As in `WindowResult`, over some windows: means by requests, of `never_read_share` by entities, of `churn` by
+    windows after the first, and the worst peak minute."""
+
+    hit_rate_by_cost: float
+    hit_rate_by_bytes: float
+    precomputed_hit_rate: float
+    never_read_share: float | None
+    unseen_share: float
+    churn: float | None
+    peak_minute_miss_rate: float | None
+
+
+def totals(windows: Sequence[WindowResult]) -> Totals:
+    """`windows`: at least one."""
+    requests = [window.requests for window in windows]
+    fixed = sum(window.fixed for window in windows)
+    never = sum((window.never_read_share or 0.0) * window.fixed for window in windows)
+    churns = [window.churn for window in windows[1:] if window.churn is not None]
+    peaks = [window.peak_minute_miss_rate for window in windows if window.peak_minute_miss_rate is not None]
+
+    def mean(name: str) -> float:
+        return float(np.average([getattr(window, name) for window in windows], weights=requests))
+
+    return Totals(
+        mean("hit_rate_by_cost"),
+        mean("hit_rate_by_bytes"),
+        mean("precomputed_hit_rate"),
+        never / fixed if fixed else None,
+        mean("unseen_share"),
+        float(np.mean(churns)) if churns else None,
+        max(peaks) if peaks else None,
+    )
+
+
+@dataclass(frozen=True)
 class Measures:
     """What a whole replay left: of each window its view, fitted split and set; `constant`: of each split kept."""
 
@@ -95,6 +131,14 @@ class Measures:
         misses, requests = np.bincount(minutes, weights=~hits), np.bincount(minutes)
         worst = int(np.argmax(misses))
         return int(misses[worst]), int(requests[worst])
+
+
+def peak_minute_requests(trace: Trace) -> int | None:
+    """Of the minute with the most; None where the log has an order only."""
+    if not trace.has_times or not len(trace.codes):
+        return None
+    minutes = (trace.times_s // _MINUTE_S).astype(np.int64)
+    return int(np.unique_counts(minutes).counts.max())
 
 
 def _weighted(hits: Bools, weights: Floats) -> float:

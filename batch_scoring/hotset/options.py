@@ -17,7 +17,7 @@ _SPANS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 60
 # What is read into memory whole; more goes through Spark.
 LOCAL_BYTES = 256 * 10**6
 # That are simulated whole: a choice needs the best split only, a backtest says how well each did.
-MOST_REQUESTS = {"choose": 250_000, "backtest": 1_000_000}
+MOST_REQUESTS = {"choose": 100_000, "backtest": 1_000_000}
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Options:
     time: str | None
     order: str | None
     cost_column: str | None
+    id_column: str | None
     refresh_s: float | None
     history: int | None
     max_fraction: float
@@ -41,6 +42,7 @@ class Options:
     engine: str
     most_requests: int
     seed: int
+    price: float | None
 
     @classmethod
     def of(cls, found: argparse.Namespace) -> Self:
@@ -49,6 +51,8 @@ class Options:
             raise BadLog("--max-fraction is a share above 0 and at most 1")
         if found.simulate_requests < 1000:
             raise BadLog("--simulate-requests is at least 1000")
+        if found.price is not None and found.price <= 0:
+            raise BadLog("--price is above 0")
         costs = {name: getattr(found, name) for name in CostModel.model_fields if getattr(found, name) is not None}
         return cls(
             found.log,
@@ -58,6 +62,7 @@ class Options:
             found.time_column,
             found.order_column,
             found.cost_column,
+            found.id_column,
             None if found.refresh is None else seconds(found.refresh),
             found.history,
             found.max_fraction,
@@ -72,6 +77,7 @@ class Options:
             found.engine,
             found.simulate_requests,
             found.seed,
+            found.price,
         )
 
 
@@ -96,6 +102,9 @@ def _add_log(one: argparse.ArgumentParser) -> None:
     one.add_argument("--time-column", metavar="NAME", help="when: timestamps, ISO 8601 or numbers of an epoch")
     one.add_argument("--order-column", metavar="NAME", help="the order of requests, where there are no times")
     one.add_argument("--cost-column", metavar="NAME", help="what scoring the row costs, in any unit")
+    one.add_argument(
+        "--id-column", metavar="NAME", help="of requests: rows alike in it, entity and time are one, written twice"
+    )
     one.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto", help="auto: Spark above 256 MB"
     )
@@ -124,6 +133,7 @@ def _add_choice(one: argparse.ArgumentParser) -> None:
     one.add_argument("--ttl", metavar="SPAN", help=f"how long written-back results are kept; {kept}")
     one.add_argument("--lfu-decay-minutes", type=float, metavar="N", help="Redis's lfu-decay-time; fitted")
     one.add_argument("--eviction", choices=(LFU, LRU), help="Redis's maxmemory-policy; fitted")
+    one.add_argument("--price", type=float, metavar="N", help="of a replica an hour, for what is saved")
     for name, field in CostModel.model_fields.items():
         kind = int if field.annotation is int else float
         one.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=f"default: {field.default}")

@@ -20,6 +20,7 @@ class Plan:
         slots: entities held, precomputed or written back; every baseline gets as many.
         most_fixed: how many of them may be precomputed.
         sample_share: of all entities that the trace was sampled from; slots are of the sample.
+        fresh_share: of a precomputed entity's requests, how many come before its answer is too old.
     """
 
     slots: int
@@ -29,6 +30,7 @@ class Plan:
     lists: Lists = NO_LISTS
     sample_share: float = 1.0
     seed: int = 1
+    fresh_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,6 @@ def outlooks(trace: Trace, windows: Windows, plan: Plan, count: int) -> list[Vie
 def _view(trace: Trace, plan: Plan, expectations: Expectations, window: int) -> View:
     now = expectations.outlook(window)
     ranking = ranked(now.expected, now.means, trace, plan.model, plan.slots, plan.lists)
-    paying = choose(now.expected, now.means, trace, plan.model, plan.slots, lists=plan.lists)
-    expected = np.asarray(now.expected[paying])
+    paying = choose(now.expected * plan.fresh_share, now.means, trace, plan.model, plan.slots, lists=plan.lists)
+    expected = np.asarray(now.expected[paying] * plan.fresh_share)
     return View(now.profile, now.calibration, ranking, paying, expected, len(plan.lists.mandatory))

@@ -113,12 +113,17 @@ class RedisCache:
                     return
 
     def _draw(self, now_s: float) -> None:
+        # Names of its own, since most of a simulation's time is spent here.
         idles, pool, size = self._pool_idle, self._pool_key, len(self._keys)
+        keys, held, random, decay_s, is_lru = self._keys, self._held, self._random, self._decay_s, self._is_lru
         for _ in range(_DRAWN):
-            key = self._keys[int(self._random() * size)]
-            _, counter, noted_s = self._held[key]
-            unasked_s = now_s - noted_s
-            idle = unasked_s if self._is_lru else min(_MOST, _MOST - counter + int(unasked_s / self._decay_s))
+            key = keys[int(random() * size)]
+            _, counter, noted_s = held[key]
+            idle = now_s - noted_s
+            if not is_lru:
+                idle = _MOST - counter + int(idle / decay_s)
+                if idle > _MOST:
+                    idle = _MOST
             if len(pool) == _POOL:
                 if idle <= idles[0]:
                     continue

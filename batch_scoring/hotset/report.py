@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -12,7 +11,9 @@ from batch_scoring.hotset.backtest import Backtest
 from batch_scoring.hotset.choosing import Choice
 from batch_scoring.hotset.columns import Columns
 from batch_scoring.hotset.fit import Fit
+from batch_scoring.hotset.measures import totals
 from batch_scoring.hotset.plan import Plan
+from batch_scoring.hotset.saving import Saving
 from batch_scoring.hotset.trace import Windows
 from schemas.arrow import HOT_SET
 
@@ -54,16 +55,7 @@ class Document:
 
 
 def backtest_document(found: Backtest, plan: Plan, windows: Windows, facts: Facts) -> Document:
-    requests = [window.requests for window in found.windows]
-    fixed = sum(window.fixed for window in found.windows)
-    never = sum((window.never_read_share or 0.0) * window.fixed for window in found.windows)
     choice = found.hit_rates["choice"]
-
-    def mean(name: str) -> float:
-        return float(np.average([getattr(window, name) for window in found.windows], weights=requests))
-
-    peaks = [window.peak_minute_miss_rate for window in found.windows if window.peak_minute_miss_rate is not None]
-    churns = [window.churn for window in found.windows[1:] if window.churn is not None]
     return Document(
         {
             "command": "backtest",
@@ -76,13 +68,7 @@ def backtest_document(found: Backtest, plan: Plan, windows: Windows, facts: Fact
             "standard_error": found.standard_error,
             "best_split": found.best_split,
             "eviction": found.eviction.said,
-            "hit_rate_by_cost": mean("hit_rate_by_cost"),
-            "hit_rate_by_bytes": mean("hit_rate_by_bytes"),
-            "precomputed_hit_rate": mean("precomputed_hit_rate"),
-            "peak_minute_miss_rate": max(peaks) if peaks else None,
-            "never_read_share": never / fixed if fixed else None,
-            "unseen_share": mean("unseen_share"),
-            "churn": float(np.mean(churns)) if churns else None,
+            **asdict(totals(found.windows)),
             "regret_static": found.hit_rates["static_oracle"] - choice,
             "regret_belady": found.hit_rates["belady"] - choice,
             "expected_requests": sum(window.expected_requests for window in found.windows),
@@ -102,7 +88,7 @@ def _window(one: dict[str, object]) -> dict[str, object]:
     return {**one, "begin": datetime.fromtimestamp(begin_s, UTC).isoformat() if is_date else None}
 
 
-def choice_document(found: Choice, fitted: Fit, facts: Facts, refresh_s: float) -> Document:
+def choice_document(found: Choice, fitted: Fit, facts: Facts, refresh_s: float, saves: Saving) -> Document:
     entities = [] if found.declined else found.entities
     expected = found.expected[: len(entities)]
     said: dict[str, object] = {
@@ -113,7 +99,7 @@ def choice_document(found: Choice, fitted: Fit, facts: Facts, refresh_s: float) 
         "slots": found.slots,
         "fixed_slots": found.fixed_slots,
         "split": fitted.share,
-        "eviction": fitted.eviction.said,
+        "eviction": fitted.eviction.said if fitted.eviction else None,
         "half_life_s": fitted.profile.half_life * refresh_s,
         "period_s": fitted.profile.period * refresh_s,
         "refresh_s": refresh_s,
@@ -125,6 +111,8 @@ def choice_document(found: Choice, fitted: Fit, facts: Facts, refresh_s: float) 
         "expected_net_ms": found.net_ms,
         "gain_share_on_the_past": fitted.gain_share,
         "next_step": {"entities": found.next_step[0], "expected_requests": found.next_step[1]},
+        "replicas_saved": saves.replicas,
+        "money_saved_a_day": saves.money_a_day,
         "coverage": found.curve,
     }
     return Document(said, pa.table({"entity": entities, "weight": expected}, schema=HOT_SET))

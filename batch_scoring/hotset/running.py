@@ -3,24 +3,25 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from batch_scoring.hotset import backtest as testing
 from batch_scoring.hotset import fit as fitting
 from batch_scoring.hotset.choice import Lists
-from batch_scoring.hotset.choosing import Choice, Room, choose_now
+from batch_scoring.hotset.choosing import Choice, Room, choose_now, room_of
 from batch_scoring.hotset.columns import Columns, find_columns
+from batch_scoring.hotset.decayed import decayed_counts
+from batch_scoring.hotset.everybody import choose_among
 from batch_scoring.hotset.expected import decayed_means
 from batch_scoring.hotset.fit import Fit
 from batch_scoring.hotset.log_reading import LogSource, Read, log_source, read_log
+from batch_scoring.hotset.measures import peak_minute_requests
 from batch_scoring.hotset.options import LOCAL_BYTES, Options
 from batch_scoring.hotset.plan import Plan
 from batch_scoring.hotset.progress import Progress
 from batch_scoring.hotset.report import Document, Facts, backtest_document, choice_document
 from batch_scoring.hotset.sampling import sampled
+from batch_scoring.hotset.saving import Saving, saving
 from batch_scoring.hotset.spark_log import SparkLog
 from batch_scoring.hotset.trace import BadLog, Trace, Windows, cut
 from batch_scoring.session import spark_session
@@ -66,20 +67,26 @@ def run_choice(options: Options, progress: Progress) -> Document:
         means = decayed_means(everybody, windows, len(windows), fitted.profile)
         lists = Lists.of(everybody, options.mandatory, options.blocked)
         found = choose_now(everybody, means, fitted, options.model, room, lists)
-        return choice_document(found, fitted, logged.facts, windows.refresh_s)
+        return choice_document(found, fitted, logged.facts, windows.refresh_s, _saving(found, logged, options))
     with spark_session("hotset-choose") as spark:
         log = SparkLog(spark, source, columns)
         logged = _sampled(log, options, columns, progress)
         fitted, room, windows = _fitted(options, logged, progress)
         progress.say("counting everybody")
         found = _spark_choice(log, windows, fitted, room, options)
-        return choice_document(found, fitted, logged.facts, windows.refresh_s)
+        return choice_document(found, fitted, logged.facts, windows.refresh_s, _saving(found, logged, options))
+
+
+def _saving(found: Choice, logged: Logged, options: Options) -> Saving:
+    peak = peak_minute_requests(logged.trace)
+    peak_per_s = None if peak is None else peak / logged.share / 60
+    return saving(found, options.model, peak_per_s, options.price)
 
 
 def _source(options: Options, progress: Progress) -> tuple[LogSource, Columns]:
     source = log_source(options.log)
     types = {name: kind for name, kind in source.types.items() if name not in _CSV_WITHOUT_INDEX}
-    columns = find_columns(types, options.entity, options.time, options.order, source.is_csv)
+    columns = find_columns(types, options.entity, options.time, options.order, source.is_csv, options.id_column)
     if columns.said:
         progress.say(f"guessed: {columns.said}; options name others")
     if options.cost_column and options.cost_column not in source.types:
@@ -119,14 +126,8 @@ def _plan(options: Options, logged: Logged, trace: Trace) -> Plan:
 
 
 def _room(options: Options, logged: Logged) -> Room:
-    most_fixed = max(1, int(options.max_fraction * logged.known))
-    slot_bytes = options.model.slot_bytes(float(logged.trace.id_bytes.mean()))
-    if options.budget_bytes is None:
-        return Room(most_fixed, most_fixed, most_fixed * slot_bytes)
-    slots = int(options.budget_bytes / slot_bytes)
-    if not slots:
-        raise BadLog(f"the budget holds no entity: one takes {slot_bytes:.0f} bytes")
-    return Room(min(slots, logged.known), min(slots, most_fixed), options.budget_bytes)
+    id_bytes = float(logged.trace.id_bytes.mean())
+    return room_of(logged.known, options.max_fraction, options.model, id_bytes, options.budget_bytes)
 
 
 def _fitted(options: Options, logged: Logged, progress: Progress) -> tuple[Fit, Room, Windows]:
@@ -143,32 +144,9 @@ def _fitted(options: Options, logged: Logged, progress: Progress) -> tuple[Fit, 
 def _spark_choice(log: SparkLog, windows: Windows, fitted: Fit, room: Room, options: Options) -> Choice:
     as_of_s = float(np.nextafter(log.facts.end_s, np.inf))
     past = min(windows.history, len(windows))
-    counts = log.counts(as_of_s, past, windows.refresh_s, fitted.profile).persist(StorageLevel.MEMORY_AND_DISK)
+    counts = decayed_counts(log.requests, as_of_s, past, windows.refresh_s, fitted.profile)
+    counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        facts = counts.agg(F.count("*"), F.sum("weight")).first()
-        assert facts
-        named = counts.where(F.col("entity").isin([*options.mandatory])) if options.mandatory else None
-        top = _collected(counts, named, 2 * room.most_fixed)
+        return choose_among(counts, past, fitted, options.model, room, options.mandatory, options.blocked)
     finally:
         counts.unpersist()
-    scale = fitted.profile.windows(past)
-    names = [*dict.fromkeys([*top["entity"].to_pylist(), *options.mandatory])]
-    known = Trace.of(np.empty(0, np.int64), names)
-    means = np.zeros(len(names))
-    means[: top.num_rows] = top["weight"].to_numpy() / scale
-    # Of all, by the same points: what lies below the largest is near proportional.
-    total = (
-        float(fitted.calibration(means).sum()) * float(facts[1]) / max(float(top["weight"].to_numpy().sum()), 1e-9)
-    )
-    lists = Lists.of(known, options.mandatory, options.blocked)
-    return choose_now(known, means, fitted, options.model, room, lists, total, int(facts[0]))
-
-
-def _collected(counts: DataFrame, named: DataFrame | None, most: int) -> pa.Table:
-    """The `most` of the largest weights, and those of `named`."""
-    top = counts.orderBy(F.col("weight").desc(), "entity").limit(most)
-    if named is not None:
-        top = top.union(named).dropDuplicates(["entity"])
-    found = top.select("entity", "weight").toArrow()
-    assert isinstance(found, pa.Table)
-    return found

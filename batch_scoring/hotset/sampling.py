@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from batch_scoring.hotset.trace import Trace
 
@@ -32,6 +33,20 @@ def hash_sql(column: str) -> str:
 def is_sampled(names: Iterable[str], share: float) -> npt.NDArray[np.bool_]:
     below = share * HASH_MODULUS
     return np.fromiter((key_hash(name) < below for name in names), np.bool_)
+
+
+def trace_of(rows: pa.Table) -> Trace:
+    """Of (entity, time_s, requests) rows in any order; requests of one moment go by the bytes of their ids."""
+    coded = rows["entity"].combine_chunks().dictionary_encode()
+    order = np.argsort(np.array(coded.dictionary.to_pylist(), dtype=object), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    codes = place[coded.indices.to_numpy()]
+    times_s = rows["time_s"].to_numpy().astype(np.float64)
+    sort = np.lexsort((codes, times_s))
+    repeats = rows["requests"].to_numpy()[sort]
+    names = coded.dictionary.take(pa.array(order)).to_pylist()
+    return Trace.of(np.repeat(codes[sort], repeats), names, np.repeat(times_s[sort], repeats))
 
 
 def sampled(trace: Trace, most_requests: int) -> tuple[Trace, float]:

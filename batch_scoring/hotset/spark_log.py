@@ -4,16 +4,13 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_scoring.hotset.columns import Columns, epoch_divisor, is_text_type
-from batch_scoring.hotset.counts import decayed_counts
 from batch_scoring.hotset.log_reading import LogSource
-from batch_scoring.hotset.profiles import Profile
-from batch_scoring.hotset.sampling import HASH_MODULUS, hash_sql
+from batch_scoring.hotset.sampling import HASH_MODULUS, hash_sql, trace_of
 from batch_scoring.hotset.trace import DAY_S, BadLog, Trace
 
 _ORDER_DAYS = 10
@@ -50,8 +47,12 @@ class SparkLog:
         else:
             raw = spark.read.parquet(*urls)
         quoted = [F.col(f"`{name}`") for name in (columns.entity, moment)]
+        request_id = F.xxhash64(F.col(f"`{columns.id}`")) if columns.id else F.lit(None)
+        has_id = F.octet_length(F.col(f"`{columns.id}`").cast("string")) > 0 if columns.id else F.lit(False)
         self._raw = raw.select(
-            quoted[0].cast("string").alias("entity"), _moment(quoted[1], source.types[moment]).alias("moment")
+            quoted[0].cast("string").alias("entity"),
+            _moment(quoted[1], source.types[moment]).alias("moment"),
+            F.when(has_id, request_id).cast("bigint").alias("id_hash"),
         )
 
     @cached_property
@@ -72,32 +73,37 @@ class SparkLog:
         self._is_good = is_good
         self._scale, self._shift = self._seconds(float(found[2]), float(found[3]))
         begin_s, end_s = (float(at) * self._scale - self._shift for at in found[2:4])
-        return LogFacts(found[0], found[1], begin_s, end_s, +aside)
+        kept = int(found[1])
+        if self._columns.id:
+            counted = self._counted().agg(F.sum("requests")).first()
+            assert counted
+            aside["duplicated"] = kept - int(counted[0])
+            kept = int(counted[0])
+        return LogFacts(found[0], kept, begin_s, end_s, +aside)
 
     @property
-    def rows(self) -> DataFrame:
-        """(entity, time_s) of what can be read."""
+    def requests(self) -> DataFrame:
+        """(entity, time_s, requests) of what can be read."""
         assert self.facts
         time_s = F.col("moment") * F.lit(self._scale) - F.lit(self._shift)
-        return self._raw.where(self._is_good).select("entity", time_s.alias("time_s"))
+        return self._counted().select("entity", time_s.alias("time_s"), "requests")
+
+    def _counted(self) -> DataFrame:
+        """(entity, moment, requests): what was written twice is counted once, where the log has ids."""
+        good = self._raw.where(self._is_good)
+        if not self._columns.id:
+            return good.withColumn("requests", F.lit(1))
+        copies = good.groupBy("entity", "moment", "id_hash").agg(F.count("*").alias("copies"))
+        return copies.withColumn("requests", counted_copies())
 
     def sample(self, most_requests: int) -> tuple[Trace, float]:
         """As `sampling.sampled`, and the same entities."""
         share = min(1.0, most_requests / self.facts.kept)
-        rows = self.rows if share == 1 else self.rows.where(F.expr(hash_sql("entity")) < share * HASH_MODULUS)
-        table = rows.toArrow()
+        table = sample_rows(self.requests, share).toArrow()
         assert isinstance(table, pa.Table)
         if not table.num_rows:
             raise BadLog("the sample of entities is empty: give a larger --simulate-requests")
-        coded = table["entity"].combine_chunks().dictionary_encode()
-        codes = coded.indices.to_numpy().astype(np.int64)
-        return Trace.of(codes, coded.dictionary.to_pylist(), table["time_s"].to_numpy().astype(np.float64)), share
-
-    def counts(self, as_of_s: float, windows: int, refresh_s: float, profile: Profile) -> DataFrame:
-        """(entity, weight, requests) of the `windows` windows before `as_of_s`."""
-        age = f"({as_of_s!r}D - time_s) / {refresh_s!r}D"
-        inside = f"{age} > 0 AND {age} <= {windows}"
-        return decayed_counts(self.rows.where(inside), F.expr(profile.sql(age)))
+        return trace_of(table), share
 
     def _seconds(self, first: float, last: float) -> tuple[float, float]:
         """By what a moment is multiplied, and what is taken off, to give seconds."""
@@ -106,6 +112,16 @@ class SparkLog:
             scale = _ORDER_DAYS * DAY_S / max(last - first + 1, 1.0)
             return scale, first * scale
         return 1.0 / (epoch_divisor(max(abs(first), abs(last))) or 1.0), 0.0
+
+
+def counted_copies() -> Column:
+    """Of rows that are alike: one request where they have an id, else as many as there are."""
+    return F.when(F.col("id_hash").isNull(), F.col("copies")).otherwise(F.lit(1).cast("bigint"))
+
+
+def sample_rows(requests: DataFrame, share: float) -> DataFrame:
+    """Those of the entities that `sampling.is_sampled` takes."""
+    return requests if share >= 1 else requests.where(F.expr(hash_sql("entity")) < share * HASH_MODULUS)
 
 
 def _moment(column: Column, kind: pa.DataType) -> Column:

@@ -34,12 +34,14 @@ class WrittenBack:
 
     Attributes:
         ttl_s: None keeps them until they are evicted.
+        max_age_s: from which on a precomputed answer is a miss as well; None is never before the next.
         evictions: what the server may be told; one of them is fitted where there are several.
     """
 
     ttl_s: float | None = None
     evictions: tuple[Eviction, ...] = EVICTIONS
     seed: int = 1
+    max_age_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def replay(
         is_chosen = np.zeros(trace.entities, np.bool_)
         is_chosen[chosen] = True
         fixed[span] = is_chosen[codes]
+        if server.max_age_s is not None:
+            fixed[span] &= times_s < windows.edges_s[window] + server.max_age_s
         cache.set_eviction(eviction)
         cache.resize(max(0, slots - len(chosen)), float(times_s[0]))
         rest = np.flatnonzero(~fixed[span])

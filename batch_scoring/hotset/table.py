@@ -60,6 +60,15 @@ def _hit_rates(said: Mapping[str, Any]) -> Table:
     return table
 
 
+def _saving(said: Mapping[str, Any]) -> str:
+    if said["replicas_saved"] is None:
+        return f"{said['expected_net_ms'] / 1000:,.1f} s of scoring a refresh"
+    money = "" if said["money_saved_a_day"] is None else f", {said['money_saved_a_day']:,.2f} a day"
+    return (
+        f"{said['expected_net_ms'] / 1000:,.1f} s of scoring a refresh, {said['replicas_saved']} replicas{money}"
+    )
+
+
 def _choice(said: Mapping[str, Any]) -> Table:
     table = Table(title="The choice", title_justify="left", show_header=False)
     season = f", the same one {said['period_s'] / 86400:g} days before counts most" if said["period_s"] else ""
@@ -71,6 +80,7 @@ def _choice(said: Mapping[str, Any]) -> Table:
         ("memory", f"{said['bytes']:,} bytes in all resident generations"),
         ("half-life", f"{said['half_life_s'] / said['refresh_s']:.3g} refreshes{season}"),
         ("expected", f"{said['expected_requests']:,.0f} requests a refresh, {said['expected_share']:.1%} of them"),
+        ("saves", _saving(said)),
         ("a tenth more", f"{step['entities']:,} entities for {step['expected_requests']:,.0f} requests"),
     ):
         table.add_row(words, value)

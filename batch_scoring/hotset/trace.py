@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from typing import Self
 
 import numpy as np
@@ -127,7 +128,10 @@ _FEWEST = 4
 
 
 def cut(
-    trace: Trace, refresh_s: float | None = None, history: int | None = None, is_to_end: bool = False
+    trace: Trace,
+    refresh_s: float | None = None,
+    history: int | None = None,
+    is_to_end: bool = False,
 ) -> tuple[Trace, Windows]:
     """The windows of a trace: of `refresh_s` where given, else days, or tenths where it is shorter than ten days.
 
@@ -161,6 +165,15 @@ def cut(
         raise BadLog(
             f"the log holds {count} windows of {refresh_s:g} s: a backtest needs {_FEWEST}; give --refresh"
         )
-    edges_s = begin_s + refresh_s * np.arange(count + 1, dtype=np.float64)
-    first = np.searchsorted(trace.times_s, edges_s)
-    return trace, Windows(edges_s, first.astype(np.int64), history or 28)
+    return trace, _between(trace, begin_s + refresh_s * np.arange(count + 1, dtype=np.float64), history or 28)
+
+
+def windows_until(trace: Trace, until_s: float, refresh_s: float, history: int) -> Windows:
+    """The windows from the first request on of which the last ends at `until_s`, after all requests."""
+    first_s = float(trace.times_s[0]) if len(trace.times_s) else until_s
+    count = max(1, ceil((until_s - first_s) / refresh_s))
+    return _between(trace, until_s - refresh_s * np.arange(count, -1, -1, dtype=np.float64), history)
+
+
+def _between(trace: Trace, edges_s: Floats, history: int) -> Windows:
+    return Windows(edges_s, np.searchsorted(trace.times_s, edges_s).astype(np.int64), history)

@@ -64,9 +64,12 @@ def _capacity(run: Run, settings: BatchSettings, replicas: Sequence[Replica]) ->
     selected = run.report("select")
     peak = _number(selected, "peak_minute_requests")
     peak_per_s = None if peak is None else peak / 60
-    coverage = _number(selected, "coverage_weighted")
+    miss_share = _number(selected, "peak_minute_miss_share")
+    if miss_share is None and (coverage := _number(selected, "coverage_weighted")) is not None:
+        # A run of an older program: the mean, which the busiest minute may be worse than.
+        miss_share = 1 - coverage
     rates = {one.name: _rows_per_s(one, wanted_by(run), settings) for one in replicas}
-    return verdicts.of_capacity(run.version, peak_per_s, coverage, rates)
+    return verdicts.of_capacity(run.version, peak_per_s, miss_share, rates)
 
 
 def _rows_per_s(replica: Replica, wanted: Wanted, settings: BatchSettings) -> float | None:

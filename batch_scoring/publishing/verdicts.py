@@ -146,19 +146,19 @@ def of_memory(room: Room, loads: Loads, generation_bytes: int, table_bytes: int,
 
 
 def of_capacity(
-    version: str, peak_per_s: float | None, coverage: float | None, rows_per_s: Mapping[str, float | None]
+    version: str, peak_per_s: float | None, miss_share: float | None, rows_per_s: Mapping[str, float | None]
 ) -> Verdict:
     """Whether the warm replicas can take the tail of the busiest minute; an empty cache is only warned of.
 
     Args:
         peak_per_s: requests a second of the log's busiest minute; None where it is not known.
-        coverage: share of them that the generation answers.
+        miss_share: share of that minute's requests that the generation has no answer for.
         rows_per_s: what each warm replica may be given; None where its T(b) is not known.
     """
     known = {name: rate for name, rate in rows_per_s.items() if rate is not None}
     capacity = sum(known.values()) if known else None
-    tail = None if peak_per_s is None or coverage is None else peak_per_s * (1 - coverage)
-    numbers: dict[str, object] = {"peak_per_s": peak_per_s, "coverage": coverage, "tail_per_s": tail}
+    tail = None if peak_per_s is None or miss_share is None else peak_per_s * miss_share
+    numbers: dict[str, object] = {"peak_per_s": peak_per_s, "peak_miss_share": miss_share, "tail_per_s": tail}
     numbers |= {"cold_per_s": peak_per_s, "capacity_rows_per_s": capacity, "replicas": dict(rows_per_s)}
     warnings = [f"T(b) of replica {name} is not known: it is not counted on" for name in rows_per_s.keys() - known]
     if tail is None or peak_per_s is None:
@@ -172,7 +172,7 @@ def of_capacity(
         return Verdict((), tuple(sorted(warnings)), numbers)
     can = f"the {len(known)} replica(s) with version {version} warm can take {capacity:,.1f}"
     if tail > capacity:
-        tail_told = f"{tail:,.1f} live requests/s ({peak_per_s:,.1f}, {coverage:.1%} covered)"
+        tail_told = f"{tail:,.1f} live requests/s ({peak_per_s:,.1f}, {miss_share:.1%} not precomputed)"
         lack = f"the busiest minute's tail is {tail_told}, and {can}: add replicas or a larger hot set"
         return Verdict((lack,), tuple(warnings), numbers)
     if peak_per_s > capacity:

@@ -30,10 +30,10 @@ def night(night: LiveNight, live_tier: LiveTier) -> LiveNight:
 
 
 def ready(night: LiveNight, bundle: Bundle, role: Role, peak_per_s: float | None = 100.0) -> Run:
-    """A run that was verified; half of the weighted traffic is covered."""
+    """A run that was verified; half of the fullest minute is precomputed, and more of the whole log."""
     some = {entity: record for entity, record in records(ENTITIES).items() if entity in FEW}
     run = night.run(bundle, role, some)
-    selected: dict[str, object] = {"coverage_weighted": 0.5}
+    selected: dict[str, object] = {"coverage_weighted": 0.9, "peak_minute_miss_share": 0.5}
     if peak_per_s is not None:
         selected["peak_minute_requests"] = 60 * peak_per_s
     run.finish("select", selected)

@@ -38,7 +38,7 @@ def test_sampling_and_weights_are_the_same_in_spark(spark: SparkSession) -> None
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve days of 300 entities, some with odd ids; one row has no entity, one no time."""
+    """Twelve days of 300 entities, some with odd ids; one row has no entity, one no time, 20 are there twice."""
     random = np.random.default_rng(7)
     weights = 1 / np.arange(1, 301)
     keys = random.choice(300, 4000, p=weights / weights.sum())
@@ -49,9 +49,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
         None,
     ]
     folder = tmp_path_factory.mktemp("log")
-    table = pa.table({"entity": names, "time": pa.array(times_us, pa.timestamp("us", tz="UTC"))})
+    # Odd places have no id, so that nothing tells whether they are copies.
+    ids = [None if place % 2 else f"r{place}" for place in range(len(names))]
+    times = pa.array(times_us, pa.timestamp("us", tz="UTC"))
+    table = pa.table({"entity": names, "time": times, "id": ids})
     pq.write_table(table.slice(0, 2500), folder / "a.parquet")
-    pq.write_table(table.slice(2500), folder / "b.parquet")
+    pq.write_table(pa.concat_tables([table.slice(2500), table.slice(0, 40)]), folder / "b.parquet")
     return folder
 
 
@@ -62,10 +65,13 @@ def test_spark_says_what_memory_says(
     found = {}
     for engine in ("local", "spark"):
         words = ["--engine", engine, "--out", str(tmp_path / engine), "--json", "--quiet"]
+        words += ["--entity-column", "entity", "--id-column", "id"]
         assert main([command, "--log", str(log), *words]) == 0
         found[engine] = json.loads(capsys.readouterr().out)
-    assert found["spark"]["log"]["rows_set_aside"].keys() == {"no entity", "no time or order"}
-    assert found["spark"]["log"]["rows"] == found["local"]["log"]["rows"] == 4002
+    for engine, said in found.items():
+        no_time = "no time or order" if engine == "spark" else "no time"
+        assert said["log"]["rows_set_aside"] == {"no entity": 1, no_time: 1, "duplicated": 20}
+        assert (said["log"]["rows"], said["log"]["requests"]) == (4042, 4020)
     names = ("declined", "slots", *(("chosen", "split", "eviction") if command == "choose" else ("lru", "choice")))
     assert [found["spark"][name] for name in names] == pytest.approx(
         [found["local"][name] for name in names], abs=0.02

@@ -1,7 +1,8 @@
 """The live tier under load, beside what the planner says before it is loaded.
 
 The planner is given what it would be given in practice: T(b) as the node measured it, and what an answer takes
-outside of queue and device, from requests sent one at a time. Nothing is fitted to the load that follows.
+outside of queue and device (the API, the wire, the client), from requests sent one at a time before any load. That
+is added to every simulated latency. Nothing is fitted to the load that follows.
 """
 
 import logging
@@ -15,6 +16,8 @@ from statistics import median
 
 import numpy as np
 
+from online.api.settings import ApiSettings
+from online.inference.node.settings import InferenceSettings
 from online.planning.batching import BatchMs
 from online.planning.profile_file import read_profile
 from online.planning.simulation import REQUESTS, BatchingRule, poisson_ms, simulate
@@ -40,6 +43,18 @@ class Known:
 
     batch_ms: BatchMs
     outside_ms: float
+
+    @property
+    def rule(self) -> BatchingRule:
+        """The product's, as its settings have it where nobody sets them; the API's time counts to its deadline."""
+        delay_ms, deadline_ms = (
+            float(fields[name].default)
+            for fields, name in (
+                (InferenceSettings.model_fields, "max_queue_delay_ms"),
+                (ApiSettings.model_fields, "deadline_ms"),
+            )
+        )
+        return BatchingRule(MAX_BATCH_ROWS, delay_ms, deadline_ms - self.outside_ms)
 
     @property
     def capacity_per_s(self) -> float:
@@ -93,7 +108,7 @@ def _measure_point(
     device: str, stack: Stack, known: Known, point: Point, plan: Plan, run: RunAt, seed: int, most_per_s: float
 ) -> Loaded:
     rate_per_s = point.utilisation * min(known.capacity_per_s, most_per_s)
-    predicted = simulate(rate_per_s, known.batch_ms, BatchingRule(MAX_BATCH_ROWS), requests=REQUESTS, seed=seed)
+    predicted = simulate(rate_per_s, known.batch_ms, known.rule, requests=REQUESTS, seed=seed)
     before = stack.device_counts()
     runs = [_load(stack, rate_per_s, point, plan, run, 1000 * seed + again) for again in range(plan.runs)]
     counted = {name: value - before.get(name, 0.0) for name, value in stack.device_counts().items()}

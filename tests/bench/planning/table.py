@@ -12,14 +12,17 @@ from tests.bench.planning.results import Loaded, Results
 QUIET = 0.1
 
 _HEAD = (
-    "device", "of capacity", "req/s", "batch", "mean predicted", "measured", "off by", "p99 predicted", "measured",
-    "off by", "errors",
+    "device", "of capacity", "req/s", "outside", "batch", "mean predicted", "measured", "off by",
+    "p99 predicted", "measured", "off by", "errors",
 )  # fmt: skip
 
 
 def show(results: Results) -> None:
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
-    title = "Emulated devices: predicted before the load, and measured under it; times in ms"
+    title = (
+        "Emulated devices: predicted before the load (simulated, and outside: what one alone takes besides "
+        "the device), and measured under it; ms"
+    )
     if results.emulated:
         console.print(_loads(title, results.emulated))
     if results.cpu:
@@ -43,6 +46,7 @@ def _loads(title: str, loads: Sequence[Loaded]) -> Table:
             one.device,
             f"{one.utilisation:.0%}",
             f"{one.rate_per_s:.0f}",
+            f"{one.outside_ms:.1f}",
             f"{one.measured_batch_rows:.1f}",
             f"{one.predicted_mean_ms:.1f}",
             f"{one.measured_mean_ms:.1f}",

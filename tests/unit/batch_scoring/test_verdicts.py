@@ -152,20 +152,22 @@ def test_a_redis_without_a_limit_has_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("coverage", "lacks", "warns"),
+    ("miss_share", "lacks", "warns"),
     [
-        (0.70, False, True),  # a tail of 30/s fits into 30/s; 100/s of an empty cache do not
-        (0.69, True, False),
-        (1.0, False, True),
+        (0.30, False, True),  # a tail of 30/s fits into 30/s; 100/s of an empty cache do not
+        (0.31, True, False),
+        (0.0, False, True),
     ],
 )
-def test_the_tail_of_the_busiest_minute_against_the_replicas(coverage: float, lacks: bool, warns: bool) -> None:
-    verdict = of_capacity("2", 100.0, coverage, {"r1": 20.0, "r2": 10.0 + 1e-9})
+def test_the_tail_of_the_busiest_minute_against_the_replicas(miss_share: float, lacks: bool, warns: bool) -> None:
+    verdict = of_capacity("2", 100.0, miss_share, {"r1": 20.0, "r2": 10.0 + 1e-9})
     assert (bool(verdict.lacks), bool(verdict.warnings)) == (lacks, warns)
-    assert verdict.numbers["tail_per_s"] == pytest.approx(100 * (1 - coverage))
+    assert verdict.numbers["tail_per_s"] == pytest.approx(100 * miss_share)
     assert verdict.numbers["capacity_rows_per_s"] == pytest.approx(30.0)
     if lacks:
-        assert "tail is 31.0 live requests/s (100.0, 69.0% covered), and the 2 replica(s)" in verdict.lacks[0]
+        assert (
+            "tail is 31.0 live requests/s (100.0, 31.0% not precomputed), and the 2 replica(s)" in verdict.lacks[0]
+        )
     if warns:
         assert "with an empty cache the busiest minute is 100.0 live requests/s" in verdict.warnings[0]
 

@@ -121,3 +121,33 @@ def choice_hits(requests: Sequence[Request], edges: Sequence[float], sets: Seque
             if name not in sets[window]:
                 written.add(name)
     return hits
+
+
+def window_facts(
+    requests: Sequence[Request],
+    edges: Sequence[float],
+    history: int,
+    sets: Sequence[Sequence[str]],
+    hits: Sequence[bool],
+    window: int,
+) -> dict[str, float | None]:
+    """Of one window, which has requests; `hits` of the whole trace."""
+    begin, end = edges[window], edges[window + 1]
+    inside = [(when, name, hit) for (when, name), hit in zip(requests, hits, strict=True) if begin <= when < end]
+    asked = [name for _, name, _ in inside]
+    before = window_of(requests, edges[max(0, window - history)], begin)
+    chosen, last = sets[window], sets[window - 1]
+    minutes = sorted({int(when // 60) for when, _, _ in inside})
+    in_minute = {minute: [hit for when, _, hit in inside if int(when // 60) == minute] for minute in minutes}
+    misses = {minute: found.count(False) for minute, found in in_minute.items()}
+    worst = max(minutes, key=lambda minute: (misses[minute], -minute))
+    return {
+        "hit_rate": sum(hit for _, _, hit in inside) / len(inside),
+        "precomputed_hit_rate": sum(name in chosen for name in asked) / len(asked),
+        "realised_requests": sum(name in chosen for name in asked),
+        "never_read_share": sum(name not in asked for name in chosen) / len(chosen) if chosen else None,
+        "unseen_share": sum(name not in before for name in asked) / len(asked),
+        "churn": sum(name not in last for name in chosen) / len(chosen) if chosen else None,
+        "peak_minute_misses": misses[worst],
+        "peak_minute_miss_rate": misses[worst] / len(in_minute[worst]),
+    }

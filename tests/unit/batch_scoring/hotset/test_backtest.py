@@ -11,6 +11,7 @@ from batch_scoring.hotset.backtest import Backtest, backtest
 from batch_scoring.hotset.baselines import baseline_hits
 from batch_scoring.hotset.cost import CostModel
 from batch_scoring.hotset.expected import decayed_means
+from batch_scoring.hotset.measures import Measures
 from batch_scoring.hotset.plan import Plan, outlooks
 from batch_scoring.hotset.profiles import Profile
 from batch_scoring.hotset.redis_eviction import Eviction
@@ -23,11 +24,13 @@ REQUESTS = st.lists(st.tuples(st.floats(0, 79.9), st.sampled_from(NAMES)), min_s
 PLAIN = WrittenBack(evictions=(Eviction(),))
 
 
-def traced(requests: list[reference.Request], history: int = 3) -> tuple[list[reference.Request], Trace, Windows]:
-    """Eight windows of ten seconds each, with a request at either end."""
-    ordered = sorted([(0.0, "a"), *requests, (79.95, "b")], key=lambda one: one[0])
+def traced(
+    requests: list[reference.Request], history: int = 3, scale: float = 1.0
+) -> tuple[list[reference.Request], Trace, Windows]:
+    """Eight windows of `scale` times ten seconds each, with a request at either end."""
+    ordered = sorted([(0.0, "a"), *requests, (79.95 * scale, "b")], key=lambda one: one[0])
     codes = np.array([NAMES.index(name) for _, name in ordered])
-    trace, windows = cut(Trace.of(codes, NAMES, np.array([when for when, _ in ordered])), 10.0, history)
+    trace, windows = cut(Trace.of(codes, NAMES, np.array([when for when, _ in ordered])), 10.0 * scale, history)
     assert len(windows) == 8
     return ordered, trace, windows
 
@@ -71,6 +74,31 @@ def test_with_room_for_all_the_hits_are_the_references(requests: list[reference.
     found = replay(trace, windows, sets, plan.slots, PLAIN, [Eviction()] * len(windows))
     named = [[NAMES[code] for code in chosen] for chosen in sets]
     assert found.hits.tolist() == reference.choice_hits(ordered, windows.edges_s.tolist(), named)
+
+
+@given(REQUESTS, st.integers(0, 3), st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_what_is_said_of_a_window_is_the_references(
+    requests: list[reference.Request], fixed: int, history: int
+) -> None:
+    # A second of the trace is half a minute: windows of five minutes.
+    ordered, trace, windows = traced([(30 * when, name) for when, name in requests], history, scale=30.0)
+    plan = Plan(slots=20, most_fixed=20, server=PLAIN)
+    views = outlooks(trace, windows, plan, len(windows))
+    sets = [view.ranking[: (fixed + place) % 4] for place, view in enumerate(views)]
+    replayed = replay(trace, windows, sets, plan.slots, PLAIN, [Eviction()] * len(windows))
+    hits = {"choice": replayed.hits}
+    measures = Measures(trace, windows, views, [0.5] * len(windows), sets, [replayed], replayed, hits)
+    named = [[NAMES[code] for code in chosen] for chosen in sets]
+    edges = windows.edges_s.tolist()
+    slow_hits = reference.choice_hits(ordered, edges, named)
+    for window in range(1, len(windows)):
+        if windows.first[window] < windows.first[window + 1]:
+            slow = reference.window_facts(ordered, edges, history, named, slow_hits, window)
+            found = measures.window(window)
+            assert found.hit_rates["choice"] == pytest.approx(slow.pop("hit_rate"))
+            for name, value in slow.items():
+                assert getattr(found, name) == pytest.approx(value), name
 
 
 @given(REQUESTS, REQUESTS, st.integers(2, 6))

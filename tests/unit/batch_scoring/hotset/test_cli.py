@@ -49,6 +49,23 @@ def test_a_choice_is_written_with_its_ids_as_they_were(tmp_path: Path, capsys: p
     assert found["bytes"] <= 4000
 
 
+def test_what_was_written_twice_counts_once_and_the_saving_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{1.79e9 + 60 * (place // 100)},e{place % 10},r{place}" for place in range(4000)]
+    again = [lines[7], lines[7], *[lines[8].rpartition(",")[0] + ","] * 2]
+    (tmp_path / "log.csv").write_text("\n".join(["time,entity,id", *lines, *again, ""]))
+    words = ["--log", str(tmp_path / "log.csv"), "--out", str(tmp_path / "out"), "--id-column", "id"]
+    words += ["--max-fraction", "1", "--live-ms", "600", "--price", "2"]
+    found = run(capsys, "choose", *words)
+    # Those without an id are all counted.
+    assert found["log"]["rows_set_aside"] == {"duplicated": 2}
+    assert found["log"]["requests"] == 4002
+    # 102 requests in the busiest minute, and one a second for each replica.
+    assert found["replicas_saved"] == 2
+    assert found["money_saved_a_day"] == 2 * 2 * 24
+
+
 def test_keys_that_never_return_are_declined_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "log.csv").write_text("key\n" + "".join(f"{key}\n" for key in range(800)))
     for command in ("choose", "backtest"):
