@@ -1,24 +1,37 @@
-"""`python -m online.monitor`: the analysts' site, a process of its own."""
+"""`python -m online.monitor`: the analysts' site, a process of its own. With `explain ID`: one request's story."""
 
 import os
 import sys
-
-import uvicorn
+from collections.abc import Sequence
 
 from online.logs import configure_logs
-from online.monitor.app import create_app
 from online.monitor.settings import MonitorSettings
 from schemas.settings import BadSettings, load_settings
 
 
-def main() -> int:
-    """Serves until SIGTERM or SIGINT. Exit status 2: the settings are wrong."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM or SIGINT. Exit status 2: the settings are wrong. `explain` has statuses of its own."""
+    words = sys.argv[1:] if argv is None else argv
     configure_logs("monitor")
     try:
         settings = load_settings(MonitorSettings)
     except BadSettings as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    if words[:1] == ["explain"]:
+        from online.monitor.explain.command import (
+            main as explain,
+        )  # without the site, which takes a second to load
+
+        return explain(words[1:], settings)
+    return _serve(settings)
+
+
+def _serve(settings: MonitorSettings) -> int:
+    import uvicorn
+
+    from online.monitor.app import create_app
+
     os.nice(settings.niceness)
     uvicorn.run(
         create_app(settings),

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
-import duckdb
 import orjson
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -22,16 +21,15 @@ from online.monitor.pages import Page, Report
 from online.monitor.registry import PAGES
 from online.monitor.rendering import STATIC, Renderer
 from online.monitor.reports import Reports
+from online.monitor.requestlog.keeper import keep
 from online.monitor.settings import MonitorSettings
 from online.monitor.sources import Sources
 from online.monitor.tables import all_to_csv, to_csv
-from online.monitor.windows import DEFAULT_RANGE, RANGES, TimeRange, Window, find_range, utc
+from online.monitor.windows import DEFAULT_RANGE, RANGES, TimeRange, Window, find_range, utc, window_at
 from schemas.http import ProblemCode
 
 logger = logging.getLogger(__name__)
 _READ = ["GET", "HEAD"]
-_DAY_S = 86_400
-_WARM_DAYS = 28
 Export = tuple[str, Window, Report]
 
 
@@ -44,12 +42,12 @@ def create_app(settings: MonitorSettings) -> FastAPI:
             app.state.sources = sources
             app.state.reports = Reports(sources, settings.cache_s)
             stop = threading.Event()
-            warming = asyncio.create_task(asyncio.to_thread(_warm, sources, stop), name="warm")
+            keeping = asyncio.create_task(asyncio.to_thread(keep, sources.read_ahead, stop), name="keep")
             try:
                 yield
             finally:
                 stop.set()
-                await asyncio.wait([warming])
+                await asyncio.wait([keeping])
 
     app = FastAPI(title="Hotset monitor", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.settings = settings
@@ -89,8 +87,17 @@ class Choice:
 
 def _add_page(app: FastAPI, page: Page) -> None:
     def report(request: Request, choice: Choice) -> tuple[Window, Report]:
+        if page.ask is not None:
+            window = window_at(choice.range, time.time())
+            return window, page.ask(request.app.state.sources, choice.model, window, request.query_params)
         reports: Reports = request.app.state.reports
         return reports.get(page, choice.model, choice.range)
+
+    def export(request: Request, choice: Choice) -> tuple[Window, Report]:
+        window, found = report(request, choice)
+        if found.refused:
+            raise InvalidRequest(found.refused)
+        return window, found
 
     # Plain functions: FastAPI runs them in threads, so that /healthz answers while a query runs.
     def as_html(request: Request, choice: Annotated[Choice, Depends()]) -> HTMLResponse:
@@ -101,7 +108,7 @@ def _add_page(app: FastAPI, page: Page) -> None:
     def as_csv(
         request: Request, choice: Annotated[Choice, Depends()], table: Annotated[str | None, Query()] = None
     ) -> Response:
-        _, found = report(request, choice)
+        _, found = export(request, choice)
         if table is None:
             return _csv(all_to_csv(found.tables), f"{page.slug}-{choice.model}-{choice.range.key}")
         chosen = found.table(table)
@@ -110,7 +117,7 @@ def _add_page(app: FastAPI, page: Page) -> None:
         return _csv(to_csv(chosen), f"{page.slug}-{table}-{choice.model}-{choice.range.key}")
 
     def as_json(request: Request, choice: Annotated[Choice, Depends()]) -> Response:
-        window, found = report(request, choice)
+        window, found = export(request, choice)
         return Response(_json(choice, window, found), media_type="application/json")
 
     app.add_api_route(f"/{page.slug}", as_html, methods=_READ, response_model=None)
@@ -150,23 +157,6 @@ def _readyz(request: Request) -> JSONResponse:
         except OSError as error:
             problems[model] = f"the request log cannot be listed ({type(error).__name__})"
     return JSONResponse({"ready": not problems, "problems": problems}, 503 if problems else 200)
-
-
-def _warm(sources: Sources, stop: threading.Event) -> None:
-    """Reads the log of the longest range a day at a time, newest first, so that the first page need not."""
-    now_s = int(time.time())
-    for log in sources.logs.values():
-        for days in range(_WARM_DAYS + 1):
-            if stop.is_set():
-                return
-            end_s = now_s - days * _DAY_S
-            try:
-                with log.lock:
-                    log.refresh(end_s - _DAY_S, end_s + 1, now_s)
-            except duckdb.Error:
-                # The page that needs these rows reads them again and tells its reader.
-                logger.warning("the request log could not be read ahead", exc_info=True)
-                return
 
 
 async def _on_serving_error(request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ be another one, sizes it with. A mean hit rate would hide the minutes in which t
 
 from dataclasses import dataclass
 
-from schemas.capacity import TARGET_UTILISATION, BatchTime, fitting_rows, replica_rows_per_s, replicas_needed
+from schemas.capacity import TARGET_UTILISATION, BatchTime, SizedFleet, replica_rows_per_s, size_fleet
 
 HOURS_PER_DAY = 24
 
@@ -41,20 +41,39 @@ class PeakMinute:
 
 @dataclass(frozen=True, slots=True)
 class FleetEstimate:
-    """Both counts, and each figure they come from. `largest_batch_rows` fits `max_batch_ms` or is one row.
-
-    Loads are the counts before rounding up, in replicas.
-    """
+    """Both fleets, and what they are sized by. Loads are the counts before rounding up, in replicas."""
 
     replica: MeasuredReplica
     max_batch_ms: float
-    largest_batch_rows: int
     utilisation: float
-    rows_per_s: float
-    load_without: float
-    load_with: float
-    without: int
-    with_precomputing: int
+    all_live: SizedFleet
+    tail: SizedFleet
+
+    @property
+    def largest_batch_rows(self) -> int:
+        """Fits `max_batch_ms`, or is one row."""
+        return self.all_live.largest_rows
+
+    @property
+    def rows_per_s(self) -> float:
+        """What one replica may be given."""
+        return self.all_live.per_replica_per_s
+
+    @property
+    def load_without(self) -> float:
+        return self.all_live.load
+
+    @property
+    def load_with(self) -> float:
+        return self.tail.load
+
+    @property
+    def without(self) -> int:
+        return self.all_live.replicas
+
+    @property
+    def with_precomputing(self) -> int:
+        return self.tail.replicas
 
     @property
     def saved(self) -> int:
@@ -85,18 +104,11 @@ def estimate(
             answered by the next, so a batch may take half of this.
     """
     max_batch_ms = slo_ms / 2
-    per_replica = _rows_per_s(replica, max_batch_ms)
-    return FleetEstimate(
-        replica=replica,
-        max_batch_ms=max_batch_ms,
-        largest_batch_rows=fitting_rows(replica.time, replica.max_batch_rows, max_batch_ms),
-        utilisation=TARGET_UTILISATION,
-        rows_per_s=per_replica,
-        load_without=all_peak.per_s / per_replica,
-        load_with=tail_peak.per_s / per_replica,
-        without=replicas_needed(all_peak.per_s, per_replica),
-        with_precomputing=replicas_needed(tail_peak.per_s, per_replica),
-    )
+
+    def sized(peak: PeakMinute) -> SizedFleet:
+        return size_fleet(replica.time, replica.max_batch_rows, peak.per_s, max_batch_ms)
+
+    return FleetEstimate(replica, max_batch_ms, TARGET_UTILISATION, sized(all_peak), sized(tail_peak))
 
 
 def _rows_per_s(replica: MeasuredReplica, max_batch_ms: float) -> float:

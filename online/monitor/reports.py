@@ -29,5 +29,6 @@ class Reports:
                 return kept[1], kept[2]
             window = window_at(chosen, self._clock())
             report = page.build(self._sources, model, window)
-            self._kept[key] = (time.monotonic(), window, report)
+            if not report.facts.get("files_waiting"):  # else the next page knows more
+                self._kept[key] = (time.monotonic(), window, report)
             return window, report

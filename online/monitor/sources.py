@@ -3,11 +3,14 @@
 from contextlib import ExitStack
 from typing import Self
 
+from online.monitor.quality.parity_log import ParityLog
 from online.monitor.requestlog.files import LogFolder
+from online.monitor.requestlog.keeper import Log
 from online.monitor.requestlog.kept import KeptLog
 from online.monitor.requestlog.streams import StreamFolder
 from online.monitor.settings import MonitorSettings
 from online.monitor.state import LiveStateReader
+from schemas.names import PARITY
 
 
 class Sources:
@@ -18,6 +21,9 @@ class Sources:
         self.folders = {model: LogFolder(settings.data_url, model) for model in settings.models}
         self.state = LiveStateReader(settings.redis_url.get_secret_value(), settings.redis_timeout_s)
         self.logs = {model: self._kept(folder, model) for model, folder in self.folders.items()}
+        # The API keeps the streams of both logs beside each other.
+        streams = settings.streams_dir.with_name(PARITY) if settings.streams_dir is not None else None
+        self.parity = {model: ParityLog(settings.data_url, model, streams) for model in settings.models}
 
     def __enter__(self) -> Self:
         return self
@@ -27,6 +33,11 @@ class Sources:
             stack.enter_context(self.state)
             for log in self.logs.values():
                 stack.callback(log.close)
+
+    @property
+    def read_ahead(self) -> list[Log]:
+        """What is kept up to date between pages."""
+        return [*self.logs.values(), *self.parity.values()]
 
     def _kept(self, folder: LogFolder, model: str) -> KeptLog:
         directory = self.settings.streams_dir

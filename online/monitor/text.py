@@ -32,7 +32,12 @@ def ms(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+    """One decimal; two significant digits of what is less than 1, so that little never reads as nothing."""
+    if value is None:
+        return NONE
+    if 0 < abs(value) < 1:
+        return f"{value:.2g}"
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def moment(value: datetime) -> str:

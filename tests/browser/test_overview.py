@@ -1,56 +1,21 @@
 """The Overview in a real browser: nothing broken, nothing from elsewhere, hover, keys, dark, phone."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import ROWS
+from tests.browser.conftest import PHONE, ROWS, Open, background, overflow
 from tests.support.site import Site
 
 pytestmark = pytest.mark.browser
-Scheme = Literal["light", "dark"]
-Open = Callable[..., Page]
-PHONE = (375, 780)
 
 
-@pytest.fixture
-def open_page(browser: Browser, site: Site) -> Iterator[Open]:
-    """Opens a path; at the end nothing may have been logged to the console or asked of another host."""
-    contexts, complaints, asked = [], [], set()
-
-    def open_one(path: str = "/overview", size: tuple[int, int] = (1280, 900), scheme: Scheme = "light") -> Page:
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
-        assert page.goto(site.url + path) is not None
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert asked == {urlsplit(site.url).netloc}
-
-
-def figures(site: Site) -> dict[str, Any]:
-    found: dict[str, Any] = httpx.get(f"{site.url}/overview.json").json()
+def figures(site: Site, model: str = "delay") -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{site.url}/overview.json", params={"model": model}).json()
     return found
-
-
-def background(page: Page) -> str:
-    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-
-
-def overflow(page: Page) -> int:
-    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
 def test_shows_the_figures_of_the_log(open_page: Open, site: Site, screenshots: Path) -> None:
@@ -62,6 +27,7 @@ def test_shows_the_figures_of_the_log(open_page: Open, site: Site, screenshots: 
     assert tiles[1] == f"{100 * found['hit_rate']:.1f} %"
     assert tiles[6] == "1 → 1"
     page.screenshot(path=screenshots / "overview-light.png", full_page=True)
+    page.screenshot(path=screenshots / "overview-head.png")
 
 
 @pytest.mark.parametrize("size", [(1280, 900), PHONE], ids=["desk", "phone"])
@@ -108,6 +74,43 @@ def test_keys_read_the_chart_and_reach_everything(open_page: Open, site: Site) -
     assert page.locator("#table-over_time tbody tr").count() == 96
 
 
+def test_a_release_is_marked_and_read_out(open_page: Open, site: Site) -> None:
+    page = open_page("/overview?model=fare")
+    rows = figures(site, "fare")["tables"]["over_time"]["rows"]
+    [step] = [number for number, row in enumerate(rows) if row["changed"]]
+    for chart in page.locator("figure.chart").all():
+        expect(chart.locator(".area .release")).to_have_attribute("d", f"M{step + 0.5} 0V100")
+    chart = page.locator("figure.chart").first
+    chart.focus()
+    page.keyboard.press("Home")
+    spoken = chart.locator("[aria-live]")
+    expect(spoken).not_to_contain_text("Released")
+    for _ in range(step):
+        page.keyboard.press("ArrowRight")
+    expect(spoken).to_contain_text("Released version 7, 20261129T0200Z-1 (release 20261129T0200Z-1)")
+    expect(page.locator("#table-changes tbody tr")).to_have_count(1)
+
+
+def test_versions_and_stages_are_charts_of_their_own(open_page: Open, site: Site) -> None:
+    page = open_page()
+    tables = figures(site)["tables"]
+    for title, name, first in (
+        ("Hit rate by version", "version_over_time", "version_7"),
+        ("p99 of a live answer's stages", "stage_over_time", "stage_route"),
+    ):
+        chart = page.get_by_role("group", name=f"{title}, a chart.")
+        chart.focus()
+        page.keyboard.press("End")
+        row = tables[name]["rows"][-1]
+        expect(chart.locator(".tip .when")).to_have_text(row["from"][:16].replace("T", " ") + " UTC")
+        line = chart.locator(".tip .line").first
+        expect(line.locator("svg.swatch")).to_be_visible()
+        value = row[first]
+        if value is not None:
+            shown = f"{100 * value:.1f} %" if name == "version_over_time" else f"{value:.3g}"
+            expect(line.locator(".value")).to_contain_text(shown[:4])
+
+
 def test_dark_by_the_system_and_by_choice(open_page: Open, screenshots: Path) -> None:
     dark = open_page(scheme="dark")
     assert background(dark) == "rgb(18, 22, 28)"
@@ -142,7 +145,7 @@ def test_model_and_range_are_chosen(open_page: Open) -> None:
     page.get_by_role("link", name="7d").click()
     expect(page.locator(".context")).to_contain_text("last 7 days")
     with page.expect_navigation():
-        page.get_by_label("Model").select_option("007")
+        page.get_by_label("Model", exact=True).select_option("007")
     assert "model=007" in page.url
     assert "range=7d" in page.url
     expect(page.locator(".context")).to_contain_text("No requests yet")

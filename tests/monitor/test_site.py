@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,9 +16,11 @@ import redis
 from schemas.keys import REPLICAS_KEY, routes_key
 from tests.support.request_log import hour_folder, log_table, traffic, write_log
 from tests.support.routed import GENERATION, announce, route
+from tests.support.runs_on_disk import record_change, write_run
 from tests.support.site import Site, running_site
 
-HOSTILE = ["<script>alert(1)</script>", "=HYPERLINK(1)", "007", "9007199254740993", 'a"b', "é", " a"]
+NUMBERS = ["7", "07", "007", "7.0", "1e5", "100000", "9007199254740992", "9007199254740993"]
+HOSTILE = ["<script>alert(1)</script>", "=HYPERLINK(1)", *NUMBERS, 'a"b', "é", "e\u0301", " a"]
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
@@ -34,9 +37,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(data: Path, valkey: tuple[str, redis.Redis]) -> Iterator[Site]:
     url, client = valkey
     route(client, "delay", age_s=7260)
+    record_change(client, "delay", NOW - timedelta(hours=2), "7", GENERATION, f"activate {GENERATION}", 1)
+    hour_s = 3600
+    write_run(data, "delay", GENERATION, NOW, score=2 * hour_s, publish=5 * hour_s, verify=6 * hour_s)
     announce(client, "n1", model="delay", version="7", tau0_ms=6.0, alpha_ms=1.2, max_batch_rows=64, device="cpu")
     models = '["delay", "007", "idle"]'
-    price = {"PRICE_PER_REPLICA_HOUR": "1.5", "CURRENCY": "EUR"}
+    price = {
+        "PRICE_PER_REPLICA_HOUR": "1.5",
+        "PRICE_PER_BATCH_HOUR": "2",
+        "PRICE_PER_REDIS_GB_MONTH": "4",
+        "CURRENCY": "EUR",
+    }
     with running_site(data, REDIS_URL=url, MODELS=models, **price) as running:
         yield running
         assert running.errors == []
@@ -67,12 +78,88 @@ def test_the_page_says_where_numbers_come_from(site: Site) -> None:
         "<b>4,000</b> rows of the log counted",
         "20261129T0200Z-1",
         "2 h 1 min",
+        "activate 20261129T0200Z-1",
+    ):
+        assert words in page
+    page = httpx.get(f"{site.url}/fleet").text
+    for words in (
         "6 + 1.2 b ms, b ≤ 64",
         "0.6 × 36 rows / T(36)",
         "never from the mean hit rate",
-        "at 1.5 EUR a replica-hour",
+        "MONITOR_PRICE_PER_REPLICA_HOUR",
+        "1.5 EUR a replica-hour",
+        "20261129T0200Z-1, which took 6 h, 2 h of it until scored",
     ):
         assert words in page
+
+
+def test_a_night_that_costs_more_than_it_saves_says_so(site: Site) -> None:
+    """No replica is saved (1 to 1); 6 hours a day at 2 EUR are 6 x 730 / 24 x 2 = 365 a month."""
+    found = httpx.get(f"{site.url}/fleet.json").json()
+    assert (found["replicas_without"], found["replicas_with"], found["replicas_cold"]) == (1, 1, 1)
+    assert found["nightly_job_hours_per_day"] == pytest.approx(6)
+    assert found["redis_gb"] == pytest.approx(0.0025)
+    # 0.0025 GB at 4 EUR a month.
+    assert found["left_money_per_month"] == pytest.approx(-365.01)
+    assert found["left_replica_hours_per_day"] == pytest.approx(-365.01 / 730 * 24 / 1.5)
+    rows = {row["figure"]: row for row in found["tables"]["balance"]["rows"]}
+    assert rows["Left"]["money_per_month"] == pytest.approx(-365.01)
+    assert "precomputing costs more than it saves" in rows["Left"]["how"]
+    assert "Precomputing costs more than it saves at this traffic" in httpx.get(f"{site.url}/fleet").text
+
+
+def test_changes_are_marked_where_they_were_made(site: Site) -> None:
+    tables = overview(site)["tables"]
+    assert isinstance(tables, dict)
+    [change] = tables["changes"]["rows"]
+    assert (change["version"], change["why"], change["by"]) == ("7", f"activate {GENERATION}", "airflow")
+    marked = [row for row in tables["over_time"]["rows"] if row["changed"]]
+    assert [row["changed"] for row in marked] == [f"version 7, {GENERATION} (activate {GENERATION})"]
+    assert marked[0]["from"] <= change["at"]
+    assert httpx.get(f"{site.url}/overview").text.count('<path class="release" d="M') == 2 * 5
+
+
+def test_every_path_has_its_stages_and_every_model_its_hit_rate(site: Site, data: Path) -> None:
+    tables = overview(site)["tables"]
+    assert isinstance(tables, dict)
+    table = traffic(NOW - timedelta(hours=3), NOW - timedelta(minutes=10), 4000)
+    live = sorted(us for us, source in zip(*(table[n].to_pylist() for n in ("queue_us", "source")), strict=True)
+                  if source == "live")  # fmt: skip
+    stages = {row["stage"]: row for row in tables["by_stage"]["rows"]}
+    assert stages["queue"]["live_p50_ms"] == pytest.approx(live[len(live) // 2] / 1e3, rel=0.03)
+    assert stages["queue"]["live_p99_ms"] == pytest.approx(live[int(0.99 * len(live))] / 1e3, rel=0.03)
+    assert stages["lookup"]["precomputed_p99_ms"] > stages["route"]["precomputed_p99_ms"] > 0
+    assert (stages["execute"]["precomputed_p50_ms"], stages["total"]["cached_p50_ms"] > 0) == (None, True)
+    assert {row["model"]: row["requests"] for row in tables["by_model"]["rows"]} == {
+        "delay": 4000, "007": len(HOSTILE), "idle": 0,
+    }  # fmt: skip
+    steps = [row["version_7"] for row in tables["version_over_time"]["rows"] if row["version_7"] is not None]
+    assert steps
+    assert all(0.5 < share < 1 for share in steps)
+
+
+def test_numbers_that_are_none_leave_the_pages_whole(site: Site, data: Path) -> None:
+    folder = hour_folder(data, "idle", NOW)
+    odd = [{"time": NOW, "source": "live", "confidence": value} for value in (float("nan"), float("inf"), None)]
+    pq.write_table(log_table(odd), folder / "odd.parquet")
+    try:
+        found = overview(site, model="idle", range="1h")
+        tables = found["tables"]
+        assert isinstance(tables, dict)
+        assert (found["requests"], [row["confidence"] for row in tables["latest"]["rows"]]) == (3, [None] * 3)
+        for slug in ("overview", "fleet"):
+            answer = httpx.get(f"{site.url}/{slug}.json", params={"model": "idle", "range": "1h"})
+            json.loads(answer.text, parse_constant=pytest.fail)
+            assert httpx.get(f"{site.url}/{slug}", params={"model": "idle", "range": "1h"}).status_code == 200
+    finally:
+        (folder / "odd.parquet").unlink()
+
+
+def test_an_idle_model_is_told_what_to_do_before_a_fleet_can_be_sized(site: Site) -> None:
+    page = httpx.get(f"{site.url}/fleet", params={"model": "idle"}).text
+    assert "What to do first" in page
+    assert "No replica has reported a T(b) yet." in page
+    assert httpx.get(f"{site.url}/fleet.json", params={"model": "idle"}).json()["replicas_with"] is None
 
 
 def test_an_idle_model_is_explained_in_words(site: Site) -> None:
@@ -129,7 +216,7 @@ def test_a_new_file_shows_and_a_broken_one_is_counted(site: Site, data: Path) ->
         ("/overview?model=%3Cb%3E", 404, "The site shows"),
         ("/overview?range=2w", 422, "range is one of 1h, 24h, 7d, 28d."),
         ("/overview.csv?table=nope", 404, "table is one of over_time"),
-        ("/fleet", 404, "There is no such page."),
+        ("/fleets", 404, "There is no such page."),
         ("/static/../app.py", 404, ""),
         ("/static/%2e%2e/app.py", 404, ""),
         ("/docs", 404, ""),

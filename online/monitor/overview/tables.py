@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from online.monitor.overview.figures import HITS, SOURCES, Figures, Quantiles
+from online.monitor.overview.changes import Changes
+from online.monitor.overview.figures import HITS, MOST_VERSIONS, SOURCES, Figures, Quantiles
 from online.monitor.requestlog.sql import ERROR, LATEST_COLUMNS, TOTAL
 from online.monitor.tables import Cell, Column, Kind, Table
 from online.monitor.windows import Window, utc
@@ -10,11 +11,12 @@ from schemas.arrow import STAGES
 from schemas.http import Source
 
 NO_REQUESTS = "No requests yet in this time range."
+NO_LIVE = "No live answers in this time range."
 BIN_NOTE = "p50 and p99 by nearest rank over bins 1 % wide, so within 0.5 % of the logged microseconds."
 _LIVE = Source.LIVE.value
 
 
-def over_time(figures: Figures, window: Window) -> Table:
+def over_time(figures: Figures, window: Window, changes: Changes) -> Table:
     """Requests of each step by source, and the hit rate. A source without requests has no column."""
     sources = present_sources(figures)
     columns = [
@@ -22,13 +24,15 @@ def over_time(figures: Figures, window: Window) -> Table:
         *(Column(source, source.capitalize(), Kind.COUNT) for source in sources),
         Column("requests", "All", Kind.COUNT),
         Column("hit_rate", "Hit rate", Kind.SHARE),
+        *changes.column,
     ]
     rows: list[Sequence[Cell]] = []
     for step in range(window.steps):
         counts = [figures.steps[source][step] for source in sources]
         total = sum(counts)
         hits = sum(figures.steps[source][step] for source in HITS)
-        rows.append([window.step_start(step), *counts, total, hits / total if total else None])
+        rate = hits / total if total else None
+        rows.append([window.step_start(step), *counts, total, rate, *changes.cell(step)])
     return Table(
         "over_time",
         "Requests and hit rate over time",
@@ -56,26 +60,86 @@ def by_source(figures: Figures) -> Table:
 
 
 def by_stage(figures: Figures) -> Table:
-    """Stages of hits and of live answers. A stage that neither passed through is left out."""
+    """Stages down, paths across. A stage that no answer passed through is left out."""
+    paths = present_sources(figures)
     columns = [
         Column("stage", "Stage"),
-        Column("hit_requests", "Hits", Kind.COUNT),
-        Column("hit_p50_ms", "Hit p50 ms", Kind.MS),
-        Column("hit_p99_ms", "Hit p99 ms", Kind.MS),
-        Column("live_requests", "Live", Kind.COUNT),
-        Column("live_p50_ms", "Live p50 ms", Kind.MS),
-        Column("live_p99_ms", "Live p99 ms", Kind.MS),
+        *(
+            Column(f"{path}_{which}_ms", f"{path.capitalize()} {which}", Kind.MS)
+            for path in paths
+            for which in ("p50", "p99")
+        ),
     ]
-    rows = []
-    for stage in (*STAGES, TOTAL):
-        hit, live = figures.latencies.get(("hit", stage)), figures.latencies.get((_LIVE, stage))
-        if hit or live:
-            rows.append([stage, *_all(hit), *_all(live)])
-    note = "Hits: precomputed and cached. Only answers that passed through a stage count in it. " + BIN_NOTE
-    return Table("by_stage", "By stage", columns, rows, NO_REQUESTS, note)
+    rows: list[Sequence[Cell]] = [
+        [stage, *(cell for path in paths for cell in _p(figures, path, stage))]
+        for stage in (*STAGES, TOTAL)
+        if ("all", stage) in figures.latencies
+    ]
+    note = (
+        "In ms. A path is the source of an answer; only answers that passed through a stage count in it. "
+        + BIN_NOTE
+    )
+    return Table("by_stage", "By path and stage", columns, rows, NO_REQUESTS, note)
 
 
-def latency_over_time(figures: Figures, window: Window) -> Table:
+def stage_over_time(figures: Figures, window: Window, changes: Changes) -> Table:
+    """p99 of each stage of live answers."""
+    stages = live_stages(figures)
+    columns = [
+        Column("from", "From (UTC)", Kind.TIME),
+        *(Column(f"stage_{stage}", f"{stage.capitalize()} p99 ms", Kind.MS) for stage in stages),
+        *changes.column,
+    ]
+    rows: list[Sequence[Cell]] = [
+        [window.step_start(step), *(p99_ms(figures, stage, step) for stage in stages), *changes.cell(step)]
+        for step in range(window.steps)
+    ]
+    note = (
+        f"Of live answers that passed through the stage; p99s of stages do not add up to that of all. {BIN_NOTE}"
+    )
+    return Table(
+        "stage_over_time", "Stages of live answers over time", columns, rows if stages else [], NO_LIVE, note
+    )
+
+
+def version_over_time(figures: Figures, window: Window, changes: Changes) -> Table:
+    """Hit rate of the most frequent versions."""
+    versions = list(figures.version_steps)
+    columns = [
+        Column("from", "From (UTC)", Kind.TIME),
+        *(Column(f"version_{version}", f"Version {version}", Kind.SHARE) for version in versions),
+        *changes.column,
+    ]
+    rows: list[Sequence[Cell]] = [
+        [
+            window.step_start(step),
+            *(hit_rate(*figures.version_steps[version], step) for version in versions),
+            *changes.cell(step),
+        ]
+        for step in range(window.steps)
+    ]
+    note = (
+        "Precomputed and cached over all answers that the version computed; errors have none. The"
+        f" {MOST_VERSIONS} versions with the most answers."
+    )
+    return Table(
+        "version_over_time", "Hit rate by version over time", columns, rows if versions else [], NO_REQUESTS, note
+    )
+
+
+def by_model(models: Iterable[tuple[str, int, int]]) -> Table:
+    """Args: models: (model, requests, hits)."""
+    columns = [
+        Column("model", "Model"),
+        Column("requests", "Requests", Kind.COUNT),
+        Column("hit_rate", "Hit rate", Kind.SHARE),
+    ]
+    rows: list[Sequence[Cell]] = [[model, n, hits / n if n else None] for model, n, hits in models]
+    note = "Every model that this site shows, in this time range, as of at most some seconds ago."
+    return Table("by_model", "By model", columns, rows, NO_REQUESTS, note)
+
+
+def latency_over_time(figures: Figures, window: Window, changes: Changes) -> Table:
     columns = [
         Column("from", "From (UTC)", Kind.TIME),
         *(
@@ -83,9 +147,15 @@ def latency_over_time(figures: Figures, window: Window) -> Table:
             for group in ("hit", _LIVE)
             for which in ("p50", "p99")
         ),
+        *changes.column,
     ]
     rows: list[Sequence[Cell]] = [
-        [window.step_start(step), *_p50_p99(figures, "hit", step), *_p50_p99(figures, _LIVE, step)]
+        [
+            window.step_start(step),
+            *_p50_p99(figures, "hit", step),
+            *_p50_p99(figures, _LIVE, step),
+            *changes.cell(step),
+        ]
         for step in range(window.steps)
     ]
     return Table(
@@ -203,6 +273,20 @@ def present_sources(figures: Figures) -> list[str]:
     return [source for source in SOURCES if figures.requests(source)]
 
 
+def live_stages(figures: Figures) -> list[str]:
+    """Stages that a live answer passed through."""
+    return [stage for stage in STAGES if (_LIVE, stage) in figures.latencies]
+
+
+def p99_ms(figures: Figures, stage: str, step: int) -> float | None:
+    found = figures.latency_steps.get((_LIVE, stage, step))
+    return found.p99_ms if found else None
+
+
+def hit_rate(requests: Sequence[int], hits: Sequence[int], step: int) -> float | None:
+    return hits[step] / requests[step] if requests[step] else None
+
+
 def _p(figures: Figures, group: str, stage: str) -> list[Cell]:
     return _all(figures.latencies.get((group, stage)))[1:]
 
@@ -212,4 +296,4 @@ def _all(found: Quantiles | None) -> list[Cell]:
 
 
 def _p50_p99(figures: Figures, group: str, step: int) -> list[Cell]:
-    return _all(figures.latency_steps.get((group, step)))[1:]
+    return _all(figures.latency_steps.get((group, TOTAL, step)))[1:]

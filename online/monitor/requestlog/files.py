@@ -1,25 +1,34 @@
 """Which Parquet files of a model's request log fall into a window: partition folders pruned by date and hour.
 
 Folder names are read as text (`hour=01`, `model=007` stay what they are). A local data root is listed by the
-operating system, any other by fsspec, a day in one call.
+operating system, any other by fsspec, a day in one call. An hour that was compacted names the files whose rows are
+in compacted ones now: such a file is never listed, should a writer bring it again.
 """
 
+import logging
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import fsspec
+import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.names import requests_hour_path, requests_model_path
+from schemas.names import COMPACTED_FILE, compacted_names, requests_hour_path, requests_model_path
 
-# Days before yesterday change only by compaction and retention, so that their listing may be this old.
-SETTLED_LISTING_S = 10.0
+# Days before yesterday change only by compaction and retention, so that their listing may be this old: what is
+# kept of their files stays right meanwhile.
+SETTLED_LISTING_S = 30.0
 _HOUR = re.compile(r"hour=([0-9]{2})\Z")
+# How often an hour is listed again whose folder changed places meanwhile.
+_TRIES = 3
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +43,33 @@ class LogFile:
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
+    @property
+    def size(self) -> int:
+        """Bytes; 0 where the store does not say."""
+        size = str(self.signature[0])
+        return int(size) if size.isdecimal() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Files in order of their hour; for hours that were compacted, the names of files whose rows are in others."""
+
+    files: list[LogFile]
+    compacted: Mapping[int, frozenset[str]]
+
+
+_NO_FILES = Listing([], {})
+
 
 class LogFolder:
-    """The request log of one model under a data root."""
+    """The request log of one model under a data root. Not thread-safe."""
 
     def __init__(self, data_url: str, model: str) -> None:
         self.fs, root = fsspec.core.url_to_fs(data_url)
         self._root = str(root).rstrip("/")
         self._model = model
-        self._settled: dict[str, tuple[float, list[LogFile]]] = {}
+        self._settled: dict[str, tuple[float, Listing]] = {}
+        self._marks: dict[str, tuple[tuple[object, ...], frozenset[str]]] = {}
 
     @property
     def is_local(self) -> bool:
@@ -54,62 +81,126 @@ class LogFolder:
         if self.fs.exists(path):
             self.fs.ls(path, detail=False)
 
-    def within(self, start_s: int, end_s: int) -> list[LogFile]:
-        """Files of the partitions that a window touches, in order of their hour. Raises OSError."""
+    def within(self, start_s: int, end_s: int) -> Listing:
+        """The partitions that a window touches. Raises OSError."""
         first, last = start_s // 3600, (end_s - 1) // 3600
-        self._settled = {day: kept for day, kept in self._settled.items() if day >= _day(first)}
-        found = [file for day in _days(first, last) for file in self._list_day(day, last)]
-        return sorted((file for file in found if first <= file.hour <= last), key=lambda f: (f.hour, f.path))
+        oldest = time.monotonic() - SETTLED_LISTING_S
+        self._settled = {day: kept for day, kept in self._settled.items() if kept[0] >= oldest}
+        days = [self._list_day(day, last) for day in _days(first, last)]
+        files = [file for day in days for file in day.files if first <= file.hour <= last]
+        compacted = {hour: names for day in days for hour, names in day.compacted.items()}
+        return Listing(sorted(files, key=lambda file: (file.hour, file.path)), compacted)
 
-    def _list_day(self, day: datetime, last_hour: int) -> list[LogFile]:
+    def exists(self, file: LogFile) -> bool:
+        return bool(self.fs.exists(file.path))
+
+    def rows(self, file: LogFile) -> int:
+        """As the file's footer says. Raises OSError, pa.ArrowInvalid."""
+        with self.fs.open(file.path, "rb") as opened:
+            return int(pq.read_metadata(opened).num_rows)
+
+    def _list_day(self, day: datetime, last_hour: int) -> Listing:
         path = requests_hour_path(self._model, day).rpartition("/")[0]
-        key, now = f"{day:%Y-%m-%d}", time.monotonic()
-        kept = self._settled.get(key)
-        if kept is not None and now - kept[0] < SETTLED_LISTING_S:
-            return kept[1]
-        places = self._local(f"{self._root}/{path}") if self.is_local else self._remote(f"{self._root}/{path}")
+        key = f"{day:%Y-%m-%d}"
+        if key in self._settled:
+            return self._settled[key][1]
         midnight = int(day.timestamp()) // 3600
-        found = [
-            LogFile(place, midnight + int(match[1]), signature)
-            for hour, place, signature in places
-            if (match := _HOUR.match(hour)) and int(match[1]) < 24
-        ]
+        folder = f"{self._root}/{path}"
+        found = self._local_day(folder, midnight) if self.is_local else self._remote_day(folder, midnight)
         if midnight + 48 <= last_hour:
-            self._settled[key] = (now, found)
+            self._settled[key] = (time.monotonic(), found)
         return found
 
-    def _local(self, folder: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+    def _local_day(self, folder: str, midnight: int) -> Listing:
         if not Path(folder).is_dir():
-            return
+            return _NO_FILES
         with os.scandir(folder) as hours:
             names = [entry.name for entry in hours if entry.is_dir()]
-        for hour in names:
-            with os.scandir(f"{folder}/{hour}") as entries:
-                for entry in entries:
-                    if is_log_file(entry.name):
-                        stat = entry.stat()
-                        yield hour, f"{folder}/{hour}/{entry.name}", (stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        listings = [
+            self._local_hour(f"{folder}/{name}", hour) for name in names for hour in _hours(name, midnight)
+        ]
+        return _joined(listings)
 
-    def _remote(self, folder: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+    def _local_hour(self, folder: str, hour: int) -> Listing:
+        """One list of names and the mark that belongs to it: compaction exchanges the folder as a whole."""
+        for _ in range(_TRIES):
+            try:
+                with os.scandir(folder) as entries:
+                    found = {entry.name: _signature(entry.stat()) for entry in entries if _is_wanted(entry.name)}
+                mark = found.pop(COMPACTED_FILE, None)
+                gone = self._compacted(f"{folder}/{COMPACTED_FILE}", mark)
+                if mark is None or _signature(os.stat(f"{folder}/{COMPACTED_FILE}")) == mark:
+                    return _listed(folder, hour, found, gone)
+            except FileNotFoundError:
+                continue
+        return _NO_FILES
+
+    def _remote_day(self, folder: str, midnight: int) -> Listing:
         try:
             self.fs.invalidate_cache(folder)
             found = self.fs.find(folder, detail=True)
         except FileNotFoundError:
-            return
+            return _NO_FILES
+        by_folder: dict[str, dict[str, tuple[object, ...]]] = defaultdict(dict)
         for name, info in found.items():
-            hour, _, leaf = name.removeprefix(folder).strip("/").partition("/")
-            if is_log_file(leaf):
-                marks = [str(info.get(key)) for key in ("size", "ETag", "LastModified", "mtime", "created")]
-                yield hour, self.fs.unstrip_protocol(name), tuple(marks)
+            within, _, leaf = name.removeprefix(folder).strip("/").partition("/")
+            if _is_wanted(leaf):
+                marks = (str(info.get(key)) for key in ("size", "ETag", "LastModified", "mtime", "created"))
+                by_folder[within][leaf] = tuple(marks)
+        listings = []
+        for within, files in by_folder.items():
+            mark = files.pop(COMPACTED_FILE, None)
+            path = self.fs.unstrip_protocol(f"{folder}/{within}")
+            gone = self._compacted(f"{path}/{COMPACTED_FILE}", mark)
+            listings += [_listed(path, hour, files, gone) for hour in _hours(within, midnight)]
+        return _joined(listings)
+
+    def _compacted(self, path: str, mark: tuple[object, ...] | None) -> frozenset[str]:
+        """What a `_compacted.json` with this signature names; it is read once."""
+        if mark is None:
+            return frozenset()
+        kept = self._marks.get(path)
+        if kept is None or kept[0] != mark:
+            try:
+                names = compacted_names(self.fs.cat_file(path))
+            except ValueError:
+                logger.warning("the mark of a compaction cannot be read", extra={"path": path})
+                names = frozenset()
+            kept = self._marks[path] = (mark, names)
+        return kept[1]
+
+
+def _is_wanted(name: str) -> bool:
+    return name == COMPACTED_FILE or is_log_file(name)
+
+
+def _signature(stat: os.stat_result) -> tuple[object, ...]:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+def _hours(name: str, midnight: int) -> list[int]:
+    """The hour that a folder's name says, none for another folder."""
+    match = _HOUR.match(name)
+    return [midnight + int(match[1])] if match and int(match[1]) < 24 else []
+
+
+def _listed(folder: str, hour: int, files: Mapping[str, tuple[object, ...]], gone: frozenset[str]) -> Listing:
+    kept = [LogFile(f"{folder}/{name}", hour, mark) for name, mark in files.items() if name not in gone]
+    return Listing(kept, {hour: gone} if gone else {})
+
+
+def _joined(listings: Iterable[Listing]) -> Listing:
+    files: list[LogFile] = []
+    compacted: dict[int, frozenset[str]] = {}
+    for one in listings:
+        files += one.files
+        compacted |= one.compacted
+    return Listing(files, compacted)
 
 
 def is_log_file(name: str) -> bool:
     """Names that begin with a dot or an underscore are files still being written, or markers."""
     return name.endswith(".parquet") and not name.startswith((".", "_")) and "/" not in name
-
-
-def _day(hour: int) -> str:
-    return f"{datetime.fromtimestamp(hour * 3600, UTC):%Y-%m-%d}"
 
 
 def _days(first_hour: int, last_hour: int) -> Iterator[datetime]:

@@ -1,258 +1,129 @@
-"""Figures kept of one model's request log, in an in-memory DuckDB: each file is read once, when it first shows up.
+"""Figures kept of one model's request log: each file is read once, when it first shows up, and folded into counts.
 
-`refresh` brings them up to date with the files and the unrotated streams of a window; a file that cannot be read
-is set aside with the reason. Rows are never counted twice: a stream's rows of an hour go when that hour's Parquet
-file, which carries the stream's name, is there. Not thread-safe: the caller holds `lock` over a refresh and the
-queries that belong to it.
+`refresh` brings them up to date with the files and the unrotated streams of a window, `reading` does so for as
+long as a page can wait and then shows what there is. A file that cannot be read is set aside with the reason.
+
+Rows are never counted twice, nor missed for a moment: a stream's rows of an hour go when that hour has the Parquet
+file which carries the stream's name, or a compacted one that has its rows; files that a compaction has replaced go
+in the same moment as the new ones come, and are not read again where the new ones have as many rows.
 """
 
 import logging
 import threading
-from dataclasses import dataclass
-from itertools import count
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import duckdb
-import pyarrow as pa
+from online.monitor.requestlog.counts import Counts
+from online.monitor.requestlog.files import Listing, LogFolder
+from online.monitor.requestlog.folding import Folding, Latest
+from online.monitor.requestlog.latest import LatestRows
+from online.monitor.requestlog.parts import FINE_HOURS, Parts
+from online.monitor.requestlog.snapshot import Coverage, SetAside, Snapshot, behind
+from online.monitor.requestlog.stream_parts import StreamParts
+from online.monitor.requestlog.streams import StreamFolder
 
-from online.monitor.requestlog import sql
-from online.monitor.requestlog.files import LogFile, LogFolder
-from online.monitor.requestlog.streams import StreamFolder, stream_of
+__all__ = ["FINE_HOURS", "Coverage", "KeptLog", "SetAside"]
 
-CHUNK_FILES = 64
-# The 24-hour range is the longest that is cut finer than an hour.
-FINE_HOURS = 27
-KEPT_HOURS = 30 * 24
+# What a page waits for newer rows, and for the first ones after the start.
+PATIENCE_S = 0.2
+FIRST_PATIENCE_S = 2.0
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """A file that cannot be read, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """What a window's figures were read from."""
-
-    files: int
-    streams: int
-    set_aside: tuple[SetAside, ...]
-    problem: str | None = None
-
-
-@dataclass(slots=True)
-class _Known:
-    file: LogFile
-    id: int
-    reason: str | None = None
-
-
 class KeptLog:
-    """One model's log. Close it when done."""
+    """One model's log. Close it when done. Callers of `refresh` hold `lock`; `reading` needs none."""
 
     def __init__(self, folder: LogFolder, streams: StreamFolder | None, threads: int, memory_mb: int) -> None:
         self.lock = threading.RLock()
-        self.connection = _connect(folder, threads, memory_mb)
-        self._folder, self._streams = folder, streams
-        self._known: dict[str, _Known] = {}
-        self._stream_ids: dict[str, int] = {}
-        self._superseded: set[tuple[str, int]] = set()
-        self._ids = count(1)
-        self._coarse_before = 0
+        self._folding = Folding(folder, threads, memory_mb)
+        self._folder = folder
+        self._parts = Parts(folder, self._folding)
+        self._streams = StreamParts(streams, self._folding)
+        self._latest = LatestRows(self._folding)
+        self._snapshot = Snapshot()
+        self._complete: set[int] = set()
 
     def close(self) -> None:
         """Ends a query that is running, then the database."""
-        self.connection.interrupt()
+        self._folding.interrupt()
         with self.lock:
-            self.connection.close()
+            self._folding.close()
 
-    def refresh(self, start_s: int, end_s: int, now_s: int) -> Coverage:
-        """Takes in what is new in the window; the log's own trouble is told in the coverage, never raised."""
-        self._age(now_s // 3600)
+    def refresh(self, start_s: int, end_s: int, now_s: int, budget_s: float | None = None) -> Coverage:
+        """Takes in what is new in the window; the log's own trouble is told in the coverage, never raised.
+
+        Args:
+            budget_s: reading stops after so long, and goes on the next time; None reads all.
+
+        Raises:
+            duckdb.InterruptException, duckdb.OutOfMemoryException
+        """
+        until = None if budget_s is None else time.monotonic() + budget_s
+        self._parts.age(now_s // 3600)
         # Streams first: one that is rotated in between is then found among the files, and its copy dropped.
-        live = self._take_streams()
+        self._streams.read_new()
+        problem, waiting = None, 0
         try:
-            listed = self._folder.within(start_s, end_s)
+            listing = self._folder.within(start_s, end_s)
         except OSError as error:
             logger.warning("the request log cannot be listed", exc_info=True)
-            return Coverage(0, len(live), (), f"the request log cannot be listed ({type(error).__name__})")
-        self._drop_gone(listed, start_s // 3600, (end_s - 1) // 3600)
-        fresh = [file for file in listed if not self._is_current(file)]
-        for is_young in (True, False):
-            chunk = [file for file in fresh if (file.hour >= now_s // 3600 - FINE_HOURS) is is_young]
-            for place in range(0, len(chunk), CHUNK_FILES):
-                self._take_files(chunk[place : place + CHUNK_FILES], is_young)
-        self._supersede(listed, live)
-        known = [self._known[file.path] for file in listed]
-        bad = tuple(SetAside(k.file.path, k.reason) for k in known if k.reason is not None)
-        return Coverage(len(known) - len(bad), len(live), bad)
+            problem = f"the request log cannot be listed ({type(error).__name__})"
+        else:
+            waiting = self._parts.take(listing, (start_s // 3600, (end_s - 1) // 3600), now_s // 3600, until)
+            self._supersede(listing)
+        self._publish()
+        if not waiting and problem is None:
+            self._complete.add(end_s - start_s)
+        return behind(self._snapshot.coverage(start_s, end_s), waiting, problem)
 
-    def latest(self, start_s: int, end_s: int, limit: int) -> list[tuple[object, ...]]:
+    @contextmanager
+    def reading(self, start_s: int, end_s: int, now_s: int) -> Iterator[tuple[Counts, Coverage, Snapshot]]:
+        """What is kept, as new as could be had in time, and what of the window it covers.
+
+        It does not change: what is counted meanwhile is in the next one.
+        """
+        patience_s = PATIENCE_S if end_s - start_s in self._complete else FIRST_PATIENCE_S
+        coverage = self._refreshed(start_s, end_s, now_s, patience_s)
+        snapshot = self._snapshot
+        yield snapshot.counts, coverage or behind(snapshot.coverage(start_s, end_s), 1), snapshot
+
+    @property
+    def counts(self) -> Counts:
+        """As of the last refresh."""
+        return self._snapshot.counts
+
+    def latest(self, start_s: int, end_s: int, limit: int) -> list[Latest]:
         """The newest rows, newest first: time in microseconds, then `sql.LATEST_COLUMNS`."""
-        limits = {"start": start_s * 1_000_000, "end": end_s * 1_000_000, "limit": limit}
-        rows = [row for name in self._stream_ids for row in self._latest_of_stream(name, limits)]
-        good = [k.file for k in self._known.values() if k.reason is None]
-        good = [file for file in good if start_s // 3600 <= file.hour <= (end_s - 1) // 3600]
-        in_files = 0
-        for hour in sorted({file.hour for file in good}, reverse=True):
-            try:
-                self._show([file for file in good if file.hour == hour])
-                found = self.connection.execute(sql.LATEST, limits).fetchall()
-            except duckdb.IOException:
-                # Compacted or retired a moment ago; the next refresh knows.
-                continue
-            rows, in_files = rows + found, in_files + len(found)
-            if in_files >= limit:
-                break
-        return sorted(rows, key=lambda row: int(str(row[0])), reverse=True)[:limit]
+        return self._snapshot.latest_within(start_s, end_s, limit)
 
-    def _latest_of_stream(self, name: str, limits: dict[str, int]) -> list[tuple[object, ...]]:
-        tail = self._streams.tail(name) if self._streams else None
-        if tail is None:
-            return []
-        self.connection.register("stream_rows", sql.without_outputs(tail))
-        self.connection.execute(sql.stream_view(self._stream_ids[name]))
-        found: list[tuple[object, ...]] = self.connection.execute(sql.LATEST, limits).fetchall()
-        return [row for row in found if (name, int(str(row[0])) // 3_600_000_000) not in self._superseded]
+    def _refreshed(self, start_s: int, end_s: int, now_s: int, patience_s: float) -> Coverage | None:
+        """None where another refresh takes longer than the patience."""
+        begun = time.monotonic()
+        if not self.lock.acquire(timeout=patience_s):
+            return None
+        try:
+            return self.refresh(start_s, end_s, now_s, max(0.0, patience_s - (time.monotonic() - begun)))
+        finally:
+            self.lock.release()
 
-    def _age(self, hour: int) -> None:
-        """Once an hour: what is too old for any range goes, what only long ranges need gets coarser."""
-        fine_from = (hour - FINE_HOURS) * 60
-        if fine_from <= self._coarse_before:
+    def _supersede(self, listing: Listing) -> None:
+        """Drops the streams' rows of hours that are in Parquet already."""
+        names: dict[int, set[str]] = defaultdict(set)
+        for file in listing.files:
+            if self._parts.is_good(file):
+                names[file.hour].add(file.name)
+        for hour, gone in listing.compacted.items():
+            names[hour] |= gone
+        self._streams.supersede(names)
+
+    def _publish(self) -> None:
+        """Pages that begin from now on see what is kept now."""
+        latest = self._latest.of(self._parts.good_by_hour(), self._streams.latest())
+        if not (self._parts.is_changed or self._streams.is_changed) and latest == self._snapshot.latest:
             return
-        self._coarse_before = fine_from
-        old = [known for known in self._known.values() if known.file.hour < hour - KEPT_HOURS]
-        self._forget([known.id for known in old])
-        for known in old:
-            del self._known[known.file.path]
-        for statement in sql.COARSEN.strip().rstrip(";").split(";"):
-            self.connection.execute(statement, {"before": fine_from} if "$before" in statement else None)
-
-    def _take_streams(self) -> set[str]:
-        """Reads what was flushed since the last refresh. Returns the names of the streams that are there."""
-        if self._streams is None:
-            return set()
-        live = set()
-        for name, rows in self._streams.read_new():
-            live.add(name)
-            file = self._stream_ids.setdefault(name, next(self._ids))
-            if rows is not None:
-                self._take_stream_rows(name, file, rows)
-        for name in set(self._stream_ids) - live:
-            self._forget([self._stream_ids.pop(name)])
-            self._superseded = {pair for pair in self._superseded if pair[0] != name}
-        return live
-
-    def _take_stream_rows(self, name: str, file: int, rows: pa.Table) -> None:
-        try:
-            self.connection.register("stream_rows", sql.without_outputs(rows))
-            self.connection.execute(sql.stream_view(file))
-            self._insert(is_young=True)
-        except (duckdb.BinderException, duckdb.ConversionException):
-            # Of another schema than ours can read: the rows are counted once they are Parquet, or set aside there.
-            logger.warning("rows of a stream cannot be read", extra={"stream": name}, exc_info=True)
-
-    def _supersede(self, listed: list[LogFile], live: set[str]) -> None:
-        """Drops a live stream's rows of the hours that are already in Parquet."""
-        for file in listed:
-            name = stream_of(file.name)
-            if name in live and self._known[file.path].reason is None:
-                self._superseded.add((name, file.hour))
-        for name, hour in self._superseded:
-            where = {"file": self._stream_ids[name], "first": hour * 60, "last": hour * 60 + 59}
-            for table in ("minutes", "latencies"):
-                self.connection.execute(
-                    f"DELETE FROM {table} WHERE file = $file AND minute BETWEEN $first AND $last", where
-                )
-
-    def _is_current(self, file: LogFile) -> bool:
-        known = self._known.get(file.path)
-        return known is not None and known.file.signature == file.signature
-
-    def _drop_gone(self, listed: list[LogFile], first_hour: int, last_hour: int) -> None:
-        """Forgets files of the listed hours that have gone or have other bytes now."""
-        present = {file.path: file.signature for file in listed}
-        gone = [
-            known
-            for known in self._known.values()
-            if first_hour <= known.file.hour <= last_hour and present.get(known.file.path) != known.file.signature
-        ]
-        self._forget([known.id for known in gone])
-        for known in gone:
-            del self._known[known.file.path]
-
-    def _forget(self, ids: list[int]) -> None:
-        if ids:
-            for table in ("minutes", "latencies"):
-                self.connection.execute(f"DELETE FROM {table} WHERE list_contains($ids, file)", {"ids": ids})
-
-    def _take_files(self, files: list[LogFile], is_young: bool) -> None:
-        """Reads files together; where that fails, halves them until what cannot be read stands alone."""
-        for file in files:
-            self._known.setdefault(file.path, _Known(file, next(self._ids)))
-        try:
-            self._show(files)
-            self._insert(is_young)
-        except (duckdb.Error, pa.ArrowInvalid, OSError) as error:
-            if isinstance(error, duckdb.InterruptException | duckdb.OutOfMemoryException):
-                for file in files:
-                    del self._known[file.path]
-                raise
-            if len(files) > 1:
-                middle = len(files) // 2
-                self._take_files(files[:middle], is_young)
-                self._take_files(files[middle:], is_young)
-                return
-            reason = _in_words(error, files[0].path)
-            self._known[files[0].path].reason = reason
-            logger.warning("set aside a file of the request log", extra={"path": files[0].path, "reason": reason})
-
-    def _show(self, files: list[LogFile]) -> None:
-        """Makes `chunk` the rows of these files."""
-        names = pa.table(
-            {
-                "filename": pa.array([file.path for file in files], pa.string()),
-                "file": pa.array([self._known[file.path].id for file in files], pa.int32()),
-            }
-        )
-        self.connection.register("chunk_files", names)
-        self.connection.execute(sql.files_view([file.path for file in files]))
-
-    def _insert(self, is_young: bool) -> None:
-        slot = sql.FINE_SLOT_MINUTES if is_young else sql.COARSE_SLOT_MINUTES
-        self.connection.execute("BEGIN")
-        try:
-            self.connection.execute(sql.INSERT_MINUTES)
-            self.connection.execute(sql.INSERT_LATENCIES, {"slot": slot})
-            self.connection.execute("COMMIT")
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-
-
-def _connect(folder: LogFolder, threads: int, memory_mb: int) -> duckdb.DuckDBPyConnection:
-    """An in-memory database that fetches nothing from the internet and writes nothing to the disk."""
-    connection = duckdb.connect(":memory:", config={"threads": threads, "memory_limit": f"{memory_mb}MB"})
-    for setting in (
-        "autoinstall_known_extensions = false",
-        "temp_directory = ''",
-        "TimeZone = 'UTC'",
-        "preserve_insertion_order = false",
-    ):
-        connection.execute(f"SET {setting}")
-    if not folder.is_local:
-        connection.register_filesystem(folder.fs)
-    connection.execute(sql.CREATE)
-    connection.register("template_rows", sql.without_outputs(sql.EMPTY))
-    connection.execute("CREATE TABLE template AS SELECT * FROM template_rows")
-    return connection
-
-
-def _in_words(error: Exception, path: str) -> str:
-    """The first line of the error, without the path, which stands beside it."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].replace(path, "file")[:200]
+        counts = Counts.of([*self._parts.parts(), *self._streams.parts()], self._folding.kinds)
+        self._snapshot = Snapshot(counts, latest, self._parts.read_files(), self._streams.count)
+        self._parts.is_changed = self._streams.is_changed = False

@@ -1,7 +1,7 @@
-"""The SQL over request-log rows: what is kept of a file, and how rows of any schema version become one.
+"""The SQL over request-log rows: what is counted of them, and how rows of any schema version become one.
 
-Counts are kept by minute; latencies as counts in bins 1 % wide, by slots of five minutes while they are young and
-of an hour later. Both are a few thousand rows an hour, however many requests it had, so that a page never reads
+Counts are by minute; latencies are counts in bins 1 % wide, by slots of a minute while they are young and longer
+later (`parts.py`). Both are a few thousand rows an hour, however many requests it had, so that a page never reads
 the log itself. `TRY_CAST` makes an older schema's column (int64, double, all null) the declared type; what cannot
 be cast, such as NaN microseconds, is null.
 """
@@ -16,21 +16,14 @@ ERROR = "error"
 # A row of another system's log: it was asked there, and nothing of ours answered it.
 IMPORTED = "imported"
 TOTAL = "total"
+# Confidences stand among the stages' latencies, in bins of a hundredth: they are kept, coarsened and merged alike.
+CONFIDENCE = "confidence"
+CONFIDENCE_BINS = 100
 BINS_PER_E = 100
-FINE_SLOT_MINUTES = 5
-COARSE_SLOT_MINUTES = 60
 LATEST_COLUMNS = (
     "request_id", "entity", "version", "generation", "source", "miss_reason", "status", "code", "label",
     "confidence", "total_us",
 )  # fmt: skip
-
-CREATE = """
-CREATE TABLE minutes (
-  file INTEGER NOT NULL, minute INTEGER, source VARCHAR, version VARCHAR, reason VARCHAR, code VARCHAR,
-  status SMALLINT, requests BIGINT, newest_us BIGINT);
-CREATE TABLE latencies (
-  file INTEGER NOT NULL, minute INTEGER, source VARCHAR, stage VARCHAR, bin SMALLINT, requests BIGINT);
-"""
 
 _TIMED = ("total_us", *(f"{stage}_us" for stage in STAGES))
 _IS_IMPORTED = "source IS NULL AND TRY_CAST(status AS SMALLINT) = 200"
@@ -46,39 +39,34 @@ _NARROW = ", ".join(
         *(f"TRY_CAST({column} AS INTEGER) AS {column}" for column in _TIMED),
     ]
 )
-# t is null where a row has no usable time: it is kept with a null minute, so that it can be counted.
-INSERT_MINUTES = f"""
-INSERT INTO minutes
-SELECT file, CAST(t // 60000000 AS INTEGER), source, version, reason, code, status, count(*), max(t)
-FROM (SELECT file, {_NARROW} FROM chunk) GROUP BY ALL
+# t is null where a row has no usable time: it is counted with a null minute.
+FOLD_MINUTES = f"""
+SELECT part, CAST(t // 60000000 AS INTEGER) AS minute, source, version, reason, code, status,
+  count(*) AS requests, max(t) AS newest_us
+FROM (SELECT part, {_NARROW} FROM chunk) GROUP BY ALL
 """
-INSERT_LATENCIES = f"""
-INSERT INTO latencies
-SELECT file, CAST(t // 60000000 // $slot * $slot AS INTEGER), source,
-  replace(column_name, '_us', ''), CAST(floor(ln(greatest(us, 1)) * {BINS_PER_E}) AS SMALLINT), count(*)
-FROM (UNPIVOT (SELECT file, {_NARROW} FROM chunk)
+FOLD_LATENCIES = f"""
+SELECT part, CAST(t // 60000000 // $slot * $slot AS INTEGER) AS minute, source, column_name AS stage,
+  CAST(floor(ln(greatest(us, 1)) * {BINS_PER_E}) AS SMALLINT) AS bin, count(*) AS requests
+FROM (UNPIVOT (SELECT part, {_NARROW} FROM chunk)
   ON {", ".join(_TIMED)} INTO NAME column_name VALUE us)
 WHERE t IS NOT NULL AND source <> '{IMPORTED}' GROUP BY ALL
-"""
-COARSEN = f"""
-CREATE TEMP TABLE coarse AS
-SELECT file, CAST(minute // {COARSE_SLOT_MINUTES} * {COARSE_SLOT_MINUTES} AS INTEGER) AS minute,
-  source, stage, bin, sum(requests) AS requests
-FROM latencies WHERE minute < $before GROUP BY ALL;
-DELETE FROM latencies WHERE minute < $before;
-INSERT INTO latencies SELECT * FROM coarse;
-DROP TABLE coarse;
+UNION ALL
+SELECT part, CAST(t // 60000000 // $slot * $slot AS INTEGER) AS minute, source, '{CONFIDENCE}' AS stage,
+  CAST(least(floor(share * {CONFIDENCE_BINS}), {CONFIDENCE_BINS - 1}) AS SMALLINT) AS bin, count(*) AS requests
+FROM (SELECT part, {_NARROW}, TRY_CAST(confidence AS DOUBLE) AS share FROM chunk)
+WHERE t IS NOT NULL AND source <> '{IMPORTED}' AND share BETWEEN 0 AND 1 GROUP BY ALL
 """
 LATEST = f"""
 SELECT {_TIME_US} AS t, {", ".join(LATEST_COLUMNS)} FROM chunk
-WHERE t >= $start AND t < $end AND NOT coalesce({_IS_IMPORTED}, false) ORDER BY t DESC LIMIT $limit
+WHERE t IS NOT NULL AND NOT coalesce({_IS_IMPORTED}, false) ORDER BY t DESC LIMIT $limit
 """
 
 EMPTY = REQUEST_LOG.empty_table()
 
 
 def files_view(paths: list[str]) -> str:
-    """The view `chunk` over Parquet files, with every column of the present schema and `file` from `chunk_files`.
+    """The view `chunk` over Parquet files, with every column of the present schema and `part` from `chunk_files`.
 
     Hive types are off: folder names are no columns here, and the model is known from the folder.
     """
@@ -90,11 +78,10 @@ def files_view(paths: list[str]) -> str:
     LEFT JOIN chunk_files USING (filename)"""
 
 
-def stream_view(file: int) -> str:
-    """The view `chunk` over the registered Arrow table `stream_rows`."""
-    return f"""
-    CREATE OR REPLACE TEMP VIEW chunk AS SELECT *, {int(file)} AS file FROM (
-      SELECT * FROM template UNION ALL BY NAME SELECT * FROM stream_rows)"""
+# Over the registered Arrow table `stream_rows`.
+STREAM_VIEW = """
+CREATE OR REPLACE TEMP VIEW chunk AS SELECT *, 0 AS part FROM (
+  SELECT * FROM template UNION ALL BY NAME SELECT * FROM stream_rows)"""
 
 
 def bin_ms(number: int) -> float:

@@ -63,9 +63,9 @@ class StreamFolder:
         return batches
 
 
-def stream_of(parquet_file: str) -> str:
-    """The stream that a Parquet file was made of, by its name."""
-    return parquet_file.removesuffix(".parquet")
+def parquet_of(stream: str) -> str:
+    """The name of each hour's Parquet file that a stream is turned into."""
+    return f"{stream}.parquet"
 
 
 def _whole_batches(file: pa.NativeFile, stream: _Stream) -> Iterator[pa.RecordBatch]:

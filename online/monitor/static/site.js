@@ -29,6 +29,7 @@ function setUpPicker() {
   }
 }
 
+const NONE = "–";
 const SVG = "http://www.w3.org/2000/svg";
 
 function element(name, className, text) {
@@ -47,12 +48,14 @@ function readRow(table, step, withShares) {
   heads.forEach((head, i) => {
     if (i === 0) return;
     let value = cells[i].textContent;
+    if (head.dataset.key === "changed" && value === NONE) return;
     if (withShares && cells[i].dataset.v && Number(total.dataset.v) > 0 && cells[i] !== total) {
       value += `  ${((100 * Number(cells[i].dataset.v)) / Number(total.dataset.v)).toFixed(1)} %`;
     }
     lines.push([head.textContent, value, head.dataset.key]);
   });
-  return { head: `${cells[0].textContent} UTC`, lines };
+  const unit = heads[0].classList.contains("time") ? " UTC" : ` ${heads[0].textContent}`;
+  return { head: `${cells[0].textContent}${unit}`, lines };
 }
 
 function setUpChart(figure) {

@@ -49,3 +49,14 @@ def test_nice_ceiling(value: float, top: float) -> None:
 def test_range_bar_is_logarithmic_and_stays_inside() -> None:
     assert charts.range_bar(1, 10_000, 0.1, 1000) == (pytest.approx(25), 100)
     assert charts.range_bar(0.01, 0.05, 0.1, 1000) == (0, 0)
+
+
+def test_lines_of_shares_and_counts_draw_zero_and_leave_gaps() -> None:
+    chart = charts.share_lines("n", "N", {"a": ("A", [0.0, 1.0, None, 0.5])}, TICKS, "t", [2])
+    assert chart.layers[0].path == "M0 100.00H1V0.00H2M3 50.00H4"
+    assert (chart.layers[0].style, chart.marks) == ("series-1", [2])
+    chart = charts.count_lines("n", "N", {"a": ("A", [0, 7]), "b": ("B", [None, 2])}, TICKS, "t")
+    assert chart.y_labels == ["8", "6", "4", "2", "0"]
+    assert [layer.path for layer in chart.layers] == ["M0 100.00H1V12.50H2", "M1 75.00H2"]
+    assert [layer.style for layer in chart.layers] == ["series-1", "series-2"]
+    assert charts.count_lines("n", "N", {"a": ("A", [0, None])}, TICKS, "t").is_empty

@@ -55,7 +55,7 @@ def writer(tmp_path: Path, name: str) -> Writer:
 def look(log: KeptLog) -> tuple[Coverage, Figures]:
     window = window_at(RANGES[1], NOW.timestamp())
     coverage = log.refresh(window.start_s, window.end_s, window.now_s)
-    return coverage, read_figures(log.connection, window)
+    return coverage, read_figures(log.counts, window)
 
 
 def entities(log: KeptLog) -> list[object]:
