@@ -56,6 +56,7 @@ async def test_on_cpu_each_is_a_process_and_one_that_dies_is_replaced(
 
 
 @pytest.mark.parametrize("instances", [1, 2])
+@pytest.mark.long
 async def test_batches_of_instances_overlap(
     tmp_path: Path, bundles_folder: Path, bundle: Bundle, instances: int
 ) -> None:

@@ -27,6 +27,7 @@ async def states_of(http: httpx.AsyncClient, name: str) -> dict[str, str]:
     return {entry["version"]: entry["state"] for entry in index if entry["name"] == name}
 
 
+@pytest.mark.long
 async def test_load_infer_unload_and_load_again(
     http: httpx.AsyncClient, node: NodeProcess, late_bundle: Bundle
 ) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from batch_scoring.features.query import feature_rows
 from infra.demo import dataset, source, tables
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 AS_OF = datetime(2013, 3, 20, 2, tzinfo=UTC)
 QUERY = dataset.QUERY.read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from schemas.outputs import calibrate
 from tests.support.bundles import AIRLINES, MODEL, linear_bundle
 from tests.support.request_log import hour_folder, log_table, utc, write_log
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 START, END = utc("2026-11-21"), utc("2026-11-28")
 GENERATION = "20261120T0200Z-1"

@@ -11,7 +11,7 @@ from tests.support.night import SmallNight
 from tests.support.texts import words
 from tests.text.conftest import Bare, bare
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 QUERY = """
 SELECT s.entity, d.as_of, s.text, s.number FROM days d JOIN flights s ON s.known_at < d.as_of

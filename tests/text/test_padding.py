@@ -100,6 +100,7 @@ def test_a_damaged_copy_of_the_tokenizer_is_fetched_anew(bundle: Bundle, tmp_pat
     assert copy.read_bytes() == (bundle.folder / TOKENIZER_FILE).read_bytes()
 
 
+@pytest.mark.long
 def test_a_version_whose_tokenizer_is_none_is_not_routed_to(bundle: Bundle, tmp_path: Path) -> None:
     bad = text_bundle(tmp_path / "bad", "2", seed=1)
     digest = with_tokenizer(bad.folder, b"[" * 100_000)
