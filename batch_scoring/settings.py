@@ -30,6 +30,9 @@ class BatchSettings(BaseSettings):
     mandatory_url: str = Field("", description="file of entities that are always precomputed, one a line")
     block_url: str = Field("", description="file of entities that never are, one a line")
     refresh_hours: PositiveFloat = Field(24.0, description="between nights: what is precomputed must last so long")
+    write_back_after: PositiveInt = Field(
+        1, description="the API's `API_WRITE_BACK_AFTER`, by which the split counts on its written-back results"
+    )
     history_days: PositiveInt = Field(28, description="days of the request log that the choice looks at")
     half_life_days: PositiveFloat = Field(
         7.0, description="age at which a request counts half, while the log is too short to fit it"

@@ -8,7 +8,7 @@ from typing import Self
 
 from batch_scoring.hotset.cost import CostModel
 from batch_scoring.hotset.redis_eviction import LFU, LRU, Eviction
-from batch_scoring.hotset.split import EVICTIONS, WrittenBack
+from batch_scoring.hotset.split import ADMISSIONS, EVICTIONS, WrittenBack
 from batch_scoring.hotset.trace import BadLog
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -49,6 +49,8 @@ class Options:
         """Raises BadLog in words, pydantic.ValidationError for costs that cannot be."""
         if not 0 < found.max_fraction <= 1:
             raise BadLog("--max-fraction is a share above 0 and at most 1")
+        if found.write_back_after is not None and found.write_back_after < 1:
+            raise BadLog("--write-back-after is at least 1")
         if found.simulate_requests < 1000:
             raise BadLog("--simulate-requests is at least 1000")
         if found.price is not None and found.price <= 0:
@@ -72,6 +74,7 @@ class Options:
             WrittenBack(
                 None if found.ttl is None else seconds(found.ttl),
                 _evictions(found.eviction, found.lfu_decay_minutes),
+                ADMISSIONS if found.write_back_after is None else (found.write_back_after,),
                 found.seed,
             ),
             found.engine,
@@ -133,6 +136,7 @@ def _add_choice(one: argparse.ArgumentParser) -> None:
     one.add_argument("--ttl", metavar="SPAN", help=f"how long written-back results are kept; {kept}")
     one.add_argument("--lfu-decay-minutes", type=float, metavar="N", help="Redis's lfu-decay-time; fitted")
     one.add_argument("--eviction", choices=(LFU, LRU), help="Redis's maxmemory-policy; fitted")
+    one.add_argument("--write-back-after", type=int, metavar="N", help="the API's API_WRITE_BACK_AFTER; fitted")
     one.add_argument("--price", type=float, metavar="N", help="of a replica an hour, for what is saved")
     for name, field in CostModel.model_fields.items():
         kind = int if field.annotation is int else float

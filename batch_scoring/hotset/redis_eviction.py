@@ -3,15 +3,20 @@
 When memory is full, a few keys are drawn, the idlest of them are kept in a pool from one eviction to the next, and
 the idlest of the pool goes. Under `volatile-lru` a key is idle since it was last asked for. Under `volatile-lfu`
 it has a counter that begins at 5, grows with falling probability when asked for, and loses one in each
-`lfu-decay-time` in which it is not; the lower, the idler. There is no admission: every miss is written back.
+`lfu-decay-time` in which it is not; the lower, the idler. Redis admits every key; who writes back may not
+(`schemas.admission`).
 """
 
 from bisect import bisect_left
 from random import Random
 from typing import NamedTuple
 
+from schemas.admission import Admission
+
 LFU, LRU = "volatile-lfu", "volatile-lru"
 
+# Misses that count for writing a result back, as TinyLFU has it.
+REMEMBERED_A_SLOT = 10
 _BEGIN = 5
 _MOST = 255
 _LOG_FACTOR = 10
@@ -20,14 +25,22 @@ _POOL = 16
 
 
 class Eviction(NamedTuple):
-    """`maxmemory-policy`, and `lfu-decay-time` in minutes, which counts under `volatile-lfu` only."""
+    """What decides which results are held.
+
+    Attributes:
+        policy: Redis's `maxmemory-policy`.
+        decay_minutes: its `lfu-decay-time`, which counts under `volatile-lfu` only.
+        written_after: at which miss a result is written back, the API's `API_WRITE_BACK_AFTER`.
+    """
 
     policy: str = LFU
     decay_minutes: float = 1.0
+    written_after: int = 1
 
     @property
     def said(self) -> str:
-        return f"{self.policy}, lfu-decay-time {self.decay_minutes:g}" if self.policy == LFU else self.policy
+        told = f"{self.policy}, lfu-decay-time {self.decay_minutes:g}" if self.policy == LFU else self.policy
+        return f"{told}, written back after {self.written_after} misses" if self.written_after > 1 else told
 
 
 class RedisCache:
@@ -45,6 +58,7 @@ class RedisCache:
         self._written_s: dict[int, float] = {}
         self._pool_idle: list[float] = []
         self._pool_key: list[int] = []
+        self._admission = Admission(1, 1)
         self._eviction: Eviction | None = None
         self.set_eviction(eviction)
 
@@ -52,7 +66,7 @@ class RedisCache:
         return len(self._keys)
 
     def ask(self, key: int, now_s: float) -> bool:
-        """True where the key is held at `now_s`, which never falls; where it is not, it is written."""
+        """True where the key is held at `now_s`, which never falls; where it is not, it may be written."""
         if self._ttl_s is not None:
             self._expire(now_s, self._ttl_s)
         found = self._held.get(key)
@@ -63,7 +77,7 @@ class RedisCache:
                 counter += 1
             self._held[key] = (place, counter, now_s)
             return True
-        if self._slots > 0:
+        if self._slots > 0 and self._admission.admits(key):
             if len(self._keys) >= self._slots:
                 self._evict(now_s)
             self._held[key] = (len(self._keys), _BEGIN, now_s)
@@ -76,6 +90,8 @@ class RedisCache:
         """As `CONFIG SET`: what is held stays."""
         if eviction != self._eviction:
             self._pool_idle, self._pool_key = [], []
+        if eviction.written_after != self._admission.after:
+            self._admission = Admission(eviction.written_after, REMEMBERED_A_SLOT * self._slots)
         self._eviction = eviction
         self._decay_s = 60.0 * eviction.decay_minutes
         self._is_lru = eviction.policy == LRU

@@ -20,12 +20,14 @@ SHARES = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 # What a server may be told. The first is Redis's default of `lfu-decay-time`; with it, who was not asked for in
 # some five minutes counts for nothing, and eviction is by chance where that is most keys.
 EVICTIONS = (*(Eviction(LFU, minutes) for minutes in (1.0, 10.0, 60.0, 360.0)), Eviction(LRU))
+# At which miss a result may be written back.
+ADMISSIONS = (1, 2, 3)
 # The share at which they are compared.
 _MIDDLE = 0.5
 # What a window counts beside the one after it.
 _FADING = 0.8
 # How often `advance` is called.
-STEPS = len(SHARES) + len(EVICTIONS)
+STEPS = len(SHARES) + len(EVICTIONS) + len(ADMISSIONS)
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class WrittenBack:
         ttl_s: None keeps them until they are evicted.
         max_age_s: from which on a precomputed answer is a miss as well; None is never before the next.
         evictions: what the server may be told; one of them is fitted where there are several.
+        admissions: at which miss the API may write a result back; fitted likewise, for the eviction that was.
     """
 
     ttl_s: float | None = None
     evictions: tuple[Eviction, ...] = EVICTIONS
+    admissions: tuple[int, ...] = ADMISSIONS
     seed: int = 1
     max_age_s: float | None = None
 
@@ -131,15 +135,23 @@ class Splits:
         return SHARES[-3] if best is None else SHARES[best]
 
     def _fitted_evictions(self, advance: Callable[[], None]) -> list[Eviction]:
-        count, offered = len(self._windows), self._server.evictions
+        """One after the other, since all pairs would take as often as long."""
+        count, first = len(self._windows) + 1, self._server.admissions[0]
+        offered = [one._replace(written_after=first) for one in self._server.evictions]
+        evictions = self._best([[one] * count for one in offered], advance)
+        admitting = [[one._replace(written_after=after) for one in evictions] for after in self._server.admissions]
+        return self._best(admitting, advance)
+
+    def _best(self, offered: list[list[Eviction]], advance: Callable[[], None]) -> list[Eviction]:
+        """Of each window, that of the offered which saved most before it. All are of each window and one more."""
         if len(offered) == 1:
-            return [offered[0]] * (count + 1)
+            return offered[0]
         saved = []
-        for eviction in offered:
-            saved.append(self._tried(_MIDDLE, [eviction] * count)[1])
+        for one in offered:
+            saved.append(self._tried(_MIDDLE, one[:-1])[1])
             advance()
-        best = [_best_before(np.stack(saved), window) for window in range(count + 1)]
-        return [offered[one or 0] for one in best]
+        best = [_best_before(np.stack(saved), window) for window in range(len(offered[0]))]
+        return [offered[one or 0][window] for window, one in enumerate(best)]
 
     def _tried(self, share: float, evictions: Sequence[Eviction]) -> tuple[Replayed, Floats]:
         sets = [ranking[: self.fixed_slots(share)] for ranking in self._rankings]

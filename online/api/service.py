@@ -44,6 +44,7 @@ from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
 from online.api.tracing import AnswerTracer
 from online.tracing.spans import SpanSender
+from schemas.admission import Admission
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,11 @@ class Service:
         )
         self.announcements = Announcements(url, settings.models, connect_s, self.routes.wake)
         self.features = FeatureSource(self.link, self.background, self.snapshots)
-        self.write_back = WriteBack(self.background, settings.max_write_backs)
+        self.write_back = WriteBack(
+            self.background,
+            settings.max_write_backs,
+            Admission(settings.write_back_after, settings.write_back_remembered),
+        )
         self.flights = Flights()
         self.l1 = L1(settings.l1_bytes)
         self.buffer = LogBuffer(settings.models, settings.log_max_rows)
@@ -209,7 +214,7 @@ class Service:
             state["level", part, "nodes"] = len(link.nodes)
             state["level", part, "nodes_open"] = sum(node.is_open for node in link.nodes)
         state |= {("total", "features", name): value for name, value in asdict(self.features.counts).items()}
-        for reason in ("behind", "down", "slow", "refused"):
+        for reason in ("behind", "down", "slow", "refused", "rare"):
             state["total", "write_back", f"dropped_{reason}"] = self.write_back.dropped[reason]
         state["total", "write_back", "written"] = self.write_back.written
         state["level", "write_back", "waiting"] = self.write_back.waiting

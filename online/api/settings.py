@@ -99,6 +99,15 @@ class ApiSettings(BaseSettings):
     renewal_lease_ms: NonNegativeInt = Field(
         0, description="How long one worker renews an answer for all, by a lease in Redis; 0: each for itself."
     )
+    write_back_after: PositiveInt = Field(
+        1,
+        description="Misses of an entity, of those that a worker remembers, from which on its live results are "
+        "written back; more than 1 keeps what is asked for once from taking the place of what is asked for often.",
+    )
+    write_back_remembered: PositiveInt = Field(
+        100_000,
+        description="Misses that a worker remembers for that; ten for each result that Redis has room for.",
+    )
     max_write_backs: PositiveInt = Field(
         10_000, description="Live results that may wait to be written to Redis; more are dropped and counted."
     )

@@ -11,6 +11,7 @@ from online.api.answering.write_back import WriteBack
 from online.api.lookup.connection import BreakerOpen, RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get, parse_address
+from schemas.admission import Admission
 from tests.support.redis_server import RedisServer, debian_redis
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.until import until
@@ -131,7 +132,7 @@ async def test_a_server_that_became_a_read_only_replica(
     link: RedisLink, server: RedisServer, program: str | None
 ) -> None:
     """Look-ups go on; write-backs are counted as refused until it may write again."""
-    write_back = WriteBack(link, 10)
+    write_back = WriteBack(link, 10, Admission(1, 1))
     with RedisServer(program=program) as new_master, Redis.from_url(new_master.url) as master:
         master.set("k1", "newer")
         master.config_set("repl-diskless-sync-delay", 0)
@@ -149,6 +150,15 @@ async def test_a_server_that_became_a_read_only_replica(
             await until(lambda: write_back.written == 1)
             assert await link.ask([get(b"l")]) == [b"v"]
     assert link.counts.connects == 1
+
+
+async def test_a_result_that_is_missed_once_is_not_written_back(link: RedisLink) -> None:
+    write_back = WriteBack(link, 10, Admission(2, 100))
+    for key in (b"often", b"once", b"often"):
+        write_back.offer(key, b"v", 60_000)
+    await until(lambda: write_back.written == 1)
+    assert write_back.dropped == {"rare": 2}
+    assert await link.ask([get(b"often"), get(b"once")]) == [b"v", None]
 
 
 async def test_a_replica_cut_off_from_its_master(link: RedisLink, server: RedisServer) -> None:

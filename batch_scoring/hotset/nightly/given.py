@@ -29,6 +29,7 @@ class Given:
         costs_from: in words, where the times of `model` are from.
         rows_per_s: what a replica may be given, by the profile; None without one.
         history: windows that the log is looked at for.
+        write_back_after: misses of a key, as the API is told.
     """
 
     known: int
@@ -40,6 +41,7 @@ class Given:
     blocked: tuple[str, ...]
     refresh_s: float
     history: int
+    write_back_after: int
 
     @classmethod
     def of(cls, run: Run, settings: BatchSettings) -> Self:
@@ -60,6 +62,7 @@ class Given:
             tuple(blocked),
             refresh_s,
             max(1, round(settings.history_days * 86400 / refresh_s)),
+            settings.write_back_after,
         )
 
 

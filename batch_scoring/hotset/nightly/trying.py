@@ -67,7 +67,10 @@ def _with_lists(
     named = np.array([*night.mandatory, *old], dtype=object)
     trace = trace.knowing(named[is_sampled(named, share)].tolist() if share < 1 else named.tolist())
     lists = Lists.of(trace, night.mandatory, [*given.blocked, *unknown])
-    server = WrittenBack(given.freshness.live_ttl_s, max_age_s=given.freshness.max_age_s)
+    # As the API is told: what it does not do is not to be counted on.
+    server = WrittenBack(
+        given.freshness.live_ttl_s, admissions=(given.write_back_after,), max_age_s=given.freshness.max_age_s
+    )
     slots, most = (max(1, round(number * share)) for number in (room.slots, room.most_fixed))
     plan = Plan(slots, most, given.model, server, lists, share, fresh_share=fresh_share)
     if in_service is None:

@@ -8,19 +8,27 @@ import hiredis
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import set_px
+from schemas.admission import Admission
 
 
 class WriteBack:
-    """On a link of its own, so that a refused or slow write never delays a look-up."""
+    """On a link of its own, so that a refused or slow write never delays a look-up.
 
-    def __init__(self, link: RedisLink, max_waiting: int) -> None:
-        self._link, self._max_waiting = link, max_waiting
+    Args:
+        admission: of the keys, by how often they were missed in this worker.
+    """
+
+    def __init__(self, link: RedisLink, max_waiting: int, admission: Admission) -> None:
+        self._link, self._max_waiting, self._admission = link, max_waiting, admission
         self.waiting = 0
         self.written = 0
         self.dropped: Counter[str] = Counter()
 
     def offer(self, key: bytes, packed: bytes, ttl_ms: int) -> None:
         """Never waits and never fails."""
+        if not self._admission.admits(key):
+            self.dropped["rare"] += 1
+            return
         if self.waiting >= self._max_waiting:
             self.dropped["behind"] += 1
             return

@@ -21,7 +21,7 @@ from tests.unit.batch_scoring.hotset import reference
 
 NAMES = ["a", "b", "c", "d", "e", "f", "g"]
 REQUESTS = st.lists(st.tuples(st.floats(0, 79.9), st.sampled_from(NAMES)), min_size=1, max_size=70)
-PLAIN = WrittenBack(evictions=(Eviction(),))
+PLAIN = WrittenBack(evictions=(Eviction(),), admissions=(1,))
 
 
 def traced(
@@ -165,6 +165,20 @@ def test_a_steady_log_is_worth_precomputing_and_expected_as_it_comes() -> None:
     assert found.hit_rates["choice"] >= 0.97 * found.hit_rates["best_split_hindsight"]
     expected = sum(window.expected_requests for window in found.windows)
     assert expected == pytest.approx(sum(window.realised_requests for window in found.windows), rel=0.1)
+
+
+def test_who_is_written_back_is_fitted() -> None:
+    """Half of the requests are for what is asked for once; the rest change their favourites with each window."""
+    draw, count = np.random.default_rng(5), 8_000
+    day = np.arange(count) * 10 // count
+    codes = np.where(draw.random(count) < 0.5, 30 * day + draw.integers(0, 30, count), 300 + np.arange(count))
+    trace = Trace.of(codes, [str(code) for code in range(300 + count)], np.arange(count) * (10 * 86400 / count))
+    found = tried(trace, 20)
+    assert found.eviction.written_after > 1
+    assert "written back after" in found.eviction.said
+    plain = tried(trace, 20, server=WrittenBack(admissions=(1,)))
+    assert plain.eviction.written_after == 1
+    assert found.hit_rates["choice"] > plain.hit_rates["choice"] + 0.02
 
 
 @pytest.mark.parametrize("repeats", [1, 3])

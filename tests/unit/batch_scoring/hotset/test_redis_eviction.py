@@ -55,6 +55,18 @@ def test_lru_by_samples_is_close_to_lru() -> None:
     assert rate == pytest.approx(np.mean([exact.ask(key) for key in keys.tolist()]), abs=0.02)
 
 
+def test_written_back_after_two_misses_what_is_asked_for_once_takes_nobodys_place() -> None:
+    draw = np.random.default_rng(5)
+    often, once = draw.integers(0, 60, 20_000), np.arange(20_000) + 100
+    keys = np.where(draw.random(20_000) < 0.5, often, once).tolist()
+
+    def hits(written_after: int) -> int:
+        cache = RedisCache(40, Eviction(LRU, written_after=written_after))
+        return sum(cache.ask(key, now) for now, key in enumerate(keys))
+
+    assert hits(2) > 1.3 * hits(1)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("eviction", [Eviction(LFU), Eviction(LRU)])
 def test_a_real_server_hits_as_often(eviction: Eviction) -> None:
