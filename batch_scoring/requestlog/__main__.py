@@ -59,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     retention = commands.add_parser(
         "retention",
         help="delete the log of days that are old enough",
-        description="Says which days of the log would be deleted; with --delete, deletes them.",
+        description="Says which days would be deleted, of the log, of the hits compared with live and of the drift"
+        " results; with --delete, deletes them.",
     )
     retention.add_argument("--days", type=int, required=True, help="how many days before today are kept")
     retention.add_argument("--model", help="default: every model that has a log")

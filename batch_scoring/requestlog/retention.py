@@ -1,4 +1,7 @@
-"""How long the request log is kept: whole days (UTC), and what was set aside of them, go when they are old."""
+"""How long the request log is kept: whole days (UTC) go when they are old, with what was set aside of them.
+
+So do the hits compared with live, and the results of drift.
+"""
 
 import shutil
 import uuid
@@ -9,12 +12,12 @@ from pathlib import Path
 
 from batch_scoring.hotset.log_files import ASIDE
 from batch_scoring.requestlog.hours import WORKING, locked
-from schemas.names import requests_model_path
+from schemas.names import DRIFT, PARITY, requests_model_path
 
 
 @dataclass(frozen=True, slots=True)
 class OldDay:
-    """A day's folder, below the log or set aside."""
+    """A day's folder, of the log or of what is made from it."""
 
     folder: Path
     day: date
@@ -29,8 +32,9 @@ def old_days(root: Path, model: str, days: int, now: datetime) -> list[OldDay]:
 
 
 def _old(root: Path, model: str, first_kept: date) -> Iterator[OldDay]:
-    for base in (root, root / ASIDE):
-        for folder in (base / requests_model_path(model)).glob("date=*"):
+    requests, like_it = requests_model_path(model), [f"{name}/model={model}" for name in (PARITY, DRIFT)]
+    for base in (root / requests, root / ASIDE / requests, *(root / path for path in like_it)):
+        for folder in base.glob("date=*"):
             try:
                 day = date.fromisoformat(folder.name.removeprefix("date="))
             except ValueError:

@@ -241,17 +241,22 @@ def test_retention_says_first_and_deletes_when_told(tmp_path: Path, capsys: pyte
     aside = tmp_path / "requests-aside" / "requests" / f"model={MODEL}" / "date=2020-01-01" / "hour=00"
     aside.mkdir(parents=True)
     (aside / "x.parquet").write_bytes(b"no")
+    others = [tmp_path / name / f"model={MODEL}" / f"date={today:%Y-%m-%d}" for name in ("parity", "drift")]
+    for other in others:
+        for folder in (other, other.with_name("date=2020-01-01")):
+            folder.mkdir(parents=True)
     call = ["retention", "--days", "30", "--data-url", str(tmp_path)]
     before = rows_of(tmp_path)
     assert main(call) == 0
-    assert "3 days" in capsys.readouterr().out
+    assert "5 days" in capsys.readouterr().out
     assert rows_of(tmp_path) == before
     assert aside.exists()
-    for deleted in ("3 days", "0 days"):
+    for deleted in ("5 days", "0 days"):
         assert main([*call, "--delete"]) == 0
         assert f"{deleted}, " in capsys.readouterr().out
     kept = sorted(path.name for path in (tmp_path / "requests" / f"model={MODEL}").iterdir())
     assert kept == sorted(f"date={today - timedelta(days=days):%Y-%m-%d}" for days in (0, 29, 30))
     assert not aside.exists()
+    assert [list(other.parent.iterdir()) for other in others] == [[other] for other in others]
     assert [path.name for path in tmp_path.glob("requests-compacting/*")] == [f"model={MODEL}.lock"]
     assert main(["retention", "--days", "0", "--data-url", str(tmp_path)]) == 2
