@@ -251,7 +251,7 @@ def _replicas(night: Night, outcome: Outcome) -> int | None:
     traffic, each = outcome.traffic, night.given.rows_per_s
     if each is None:
         return None
-    without, left = (replicas_needed(rows / 60, each) for rows in (traffic.peak, traffic.peak - traffic.peak_hot))
+    without, left = (replicas_needed(rows / 60, each) for rows in (traffic.peak, traffic.most_missed))
     return without - left
 
 

@@ -19,6 +19,7 @@ class Traffic:
     Attributes:
         hot: for entities of the set; `weight`, `hot_weight`: of the same, newer ones counting more.
         peak_at_s, peak, peak_hot: the minute with the most requests, the first of equals; None without any.
+        most_missed: requests for others in the minute that has most of them, which may be another one.
         since, since_old: after the set in service was chosen: of everybody, and of its entities.
     """
 
@@ -29,6 +30,7 @@ class Traffic:
     peak_at_s: float | None
     peak: int
     peak_hot: int
+    most_missed: int
     since: int
     since_old: int
 
@@ -43,7 +45,8 @@ class Traffic:
 
     @property
     def peak_miss_share(self) -> float | None:
-        return 1 - self.peak_hot / self.peak if self.peak else None
+        """The busiest minute of the misses, as a share of the busiest of all: what sizes the live tier."""
+        return self.most_missed / self.peak if self.peak else None
 
 
 def summed(by_minute: Mapping[str, npt.NDArray[Any]], since_s: float | None) -> Traffic:
@@ -53,7 +56,7 @@ def summed(by_minute: Mapping[str, npt.NDArray[Any]], since_s: float | None) -> 
         since_s: when the set in service was chosen; None without one.
     """
     if not by_minute or not len(by_minute["minute"]):
-        return Traffic(0, 0, 0.0, 0.0, None, 0, 0, 0, 0)
+        return Traffic(0, 0, 0.0, 0.0, None, 0, 0, 0, 0, 0)
     order = np.argsort(by_minute["minute"])
     minutes, requests, hot, old, weight, hot_weight = (by_minute[name][order] for name in COLUMNS)
     peak = int(np.argmax(requests))
@@ -66,6 +69,7 @@ def summed(by_minute: Mapping[str, npt.NDArray[Any]], since_s: float | None) -> 
         float(minutes[peak] * MINUTE_S),
         int(requests[peak]),
         int(hot[peak]),
+        int((requests - hot).max()),
         int(requests[is_since].sum()),
         int(old[is_since].sum()),
     )

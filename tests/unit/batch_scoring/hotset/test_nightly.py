@@ -20,6 +20,7 @@ from batch_scoring.hotset.nightly.given import names_in
 from batch_scoring.hotset.nightly.in_service import InService
 from batch_scoring.hotset.nightly.log_rows import RowFacts, table_facts, table_requests
 from batch_scoring.hotset.nightly.small_log import SmallLog
+from batch_scoring.hotset.nightly.traffic import summed
 from batch_scoring.hotset.nightly.trying import Trial
 from batch_scoring.hotset.proving import Duel, Proof
 from batch_scoring.hotset.sampling import trace_of
@@ -144,6 +145,14 @@ def test_a_small_log_by_hand() -> None:
     assert (found.peak_at_s, found.peak, found.peak_miss_share) == (2 * DAY_S - 60, 3, pytest.approx(1 / 3))
     choice = log.choose(MODEL, Room(2, 2, np.inf, 100), (), ())
     assert choice.entities == ["a"]
+
+
+def test_the_tail_is_busiest_in_a_minute_of_its_own() -> None:
+    """Of ten requests in one minute one is missed, of five in another four."""
+    zeros = np.zeros(2)
+    minutes = {"minute": np.array([7, 8]), "requests": np.array([10, 5]), "hot": np.array([9, 1])}
+    found = summed({**minutes, "old": zeros, "weight": zeros, "hot_weight": zeros}, None)
+    assert (found.peak, found.most_missed, found.peak_miss_share) == (10, 4, 0.4)
 
 
 def test_lists_are_lines_each_once(tmp_path: pytest.TempPathFactory) -> None:
