@@ -1,10 +1,10 @@
 """Redis's own eviction of keys that have a TTL, as `evict.c` and `object.c` of Redis 7 and Valkey do it.
 
 When memory is full, a few keys are drawn, the idlest of them are kept in a pool from one eviction to the next, and
-the idlest of the pool goes. Under `volatile-lru` a key is idle since it was last asked for. Under `volatile-lfu`
-it has a counter that begins at 5, grows with falling probability when asked for, and loses one in each
-`lfu-decay-time` in which it is not; the lower, the idler. Redis admits every key; who writes back may not
-(`schemas.admission`).
+the idlest of the pool goes. Under `volatile-lru` a key is idle since it was last asked for, by a clock of whole
+seconds. Under `volatile-lfu` it has a counter that begins at 5, grows with falling probability when asked for, and
+loses one in each `lfu-decay-time` in which it is not; the lower, the idler. Redis admits every key; whoever writes
+back may not (`schemas.admission`).
 """
 
 from bisect import bisect_left
@@ -135,9 +135,10 @@ class RedisCache:
         for _ in range(_DRAWN):
             key = keys[int(random() * size)]
             _, counter, noted_s = held[key]
-            idle = now_s - noted_s
-            if not is_lru:
-                idle = _MOST - counter + int(idle / decay_s)
+            if is_lru:
+                idle = now_s // 1 - noted_s // 1
+            else:
+                idle = _MOST - counter + int((now_s - noted_s) / decay_s)
                 if idle > _MOST:
                     idle = _MOST
             if len(pool) == _POOL:

@@ -17,9 +17,9 @@ from typing import IO
 
 import orjson
 from uvicorn import Config
-from uvicorn.supervisors import Multiprocess
 
 from online.api.settings import ApiSettings
+from online.api.workers import Workers
 from online.logs import configure_logs
 from schemas.settings import BadSettings, load_settings
 
@@ -61,7 +61,7 @@ def run(settings: ApiSettings) -> int:
     # prometheus-client reads this name when it is imported, which workers do after they inherit it.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(settings.metrics_dir)
     with lock, listener:
-        Multiprocess(_config(settings), [listener]).run()
+        Workers(_config(settings), [listener]).run()
     return 0
 
 

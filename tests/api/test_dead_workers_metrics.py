@@ -1,4 +1,4 @@
-"""Workers that are killed leave nothing that piles up: totals go on, files and series stay as many."""
+"""Workers that are killed are replaced at once and leave nothing that piles up: totals, files, series."""
 
 import os
 import signal
@@ -18,6 +18,16 @@ from tests.support.scraped import Scraped
 
 pytestmark = pytest.mark.fault
 KILLS = 6
+
+
+def test_a_worker_that_dies_while_it_is_asked_how_it_is_is_replaced_at_once(tmp_path: Path) -> None:
+    with RedisServer() as server, ApiProcess(tmp_path, redis_url=server.url, workers="2") as api:
+        wait_for(lambda: len(api.workers()) == 2, what="both workers")
+        victim = api.workers()[0]
+        os.kill(victim, signal.SIGSTOP)  # it is asked, and does not answer
+        time.sleep(1)
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: victim not in api.workers() and len(api.workers()) == 2, what="another worker")
 
 
 def test_counters_go_on_and_nothing_piles_up(tmp_path: Path) -> None:

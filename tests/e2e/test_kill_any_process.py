@@ -26,10 +26,14 @@ def victim_pid(stack: LocalStack, victim: str) -> int:
     assert pid, f"{name} does not run"
     if not worker:
         return pid
-    serving = [
-        child for child in psutil.Process(pid).children() if "resource_tracker" not in " ".join(child.cmdline())
-    ]
-    return int(serving[-1].pid)
+    return [child.pid for child in psutil.Process(pid).children() if _serves(child)][-1]
+
+
+def _serves(child: psutil.Process) -> bool:
+    try:
+        return "resource_tracker" not in " ".join(child.cmdline())
+    except psutil.ZombieProcess:  # just killed
+        return False
 
 
 async def replay_and_kill(options: DemoOptions, lookups: list[Lookup], kill: Callable[[], None]) -> ReplayResult:

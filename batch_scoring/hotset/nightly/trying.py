@@ -1,6 +1,6 @@
 """What the log's past says of the choice to come, on a sample of its entities small enough for this process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,7 +47,12 @@ def try_on_the_past(log: Log, night: Night) -> Trial:
         return Trial(unfitted(half_life, fresh_share), room, share, None, why_not, not night.rows.requests)
     trace, plan, rival = _with_lists(trace, unknown, night, room, share, fresh_share)
     proof = prove(trace, windows, plan, rival)
-    return Trial(proof.fit, room, share, proof, None)
+    return Trial(_of_night(proof.fit, settings), room, share, proof, None)
+
+
+def _of_night(fit: Fit, settings: BatchSettings) -> Fit:
+    """Without a budget nothing is to be shared: written-back results have what memory Redis has beside."""
+    return fit if settings.memory_budget or not fit.share else replace(fit, share=1.0)
 
 
 def _room(trace: Trace, given: Given, settings: BatchSettings) -> Room:
