@@ -25,7 +25,7 @@ def test_a_worker_that_dies_while_it_is_asked_how_it_is_is_replaced_at_once(tmp_
         wait_for(lambda: len(api.workers()) == 2, what="both workers")
         victim = api.workers()[0]
         os.kill(victim, signal.SIGSTOP)  # it is asked, and does not answer
-        time.sleep(1)
+        time.sleep(1)  # it is asked each half second, and nothing outside shows when
         os.kill(victim, signal.SIGKILL)
         wait_for(lambda: victim not in api.workers() and len(api.workers()) == 2, what="another worker")
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -69,12 +70,12 @@ def _of_fare(client: redis.Redis, now: datetime) -> None:
     record_change(client, "fare", now - timedelta(hours=8), "7", GENERATION, f"release {GENERATION}", 2)
 
 
-@pytest.fixture
-def open_page(browser: Browser, site: Site) -> Iterator[Open]:
+@contextmanager
+def opening(browser: Browser, site: Site, first: str) -> Iterator[Open]:
     """Opens a path; at the end nothing may have been logged to the console or asked of another host."""
     contexts, complaints, asked = [], [], set()
 
-    def open_one(path: str = "/overview", size: tuple[int, int] = (1280, 900), scheme: Scheme = "light") -> Page:
+    def open_one(path: str = first, size: tuple[int, int] = (1280, 900), scheme: Scheme = "light") -> Page:
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
@@ -89,6 +90,12 @@ def open_page(browser: Browser, site: Site) -> Iterator[Open]:
         context.close()
     assert complaints == []
     assert asked == {urlsplit(site.url).netloc}
+
+
+@pytest.fixture
+def open_page(browser: Browser, site: Site) -> Iterator[Open]:
+    with opening(browser, site, "/overview") as open_one:
+        yield open_one
 
 
 def background(page: Page) -> str:

@@ -2,17 +2,17 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from schemas.drift import DriftReport
+from tests.browser.conftest import Open, opening
 from tests.support.request_log import traffic, write_log
 from tests.support.site import Site, running_site, running_valkey
 from tests.support.watched import compared_row, sample, write_compared, write_drift
@@ -20,7 +20,6 @@ from tests.support.watched import compared_row, sample, write_compared, write_dr
 pytestmark = pytest.mark.browser
 PHONE = (375, 780)
 ROWS = 3_000
-Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
@@ -49,25 +48,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Drift
 
 @pytest.fixture
 def open_page(browser: Browser, made: tuple[Site, DriftReport]) -> Iterator[Open]:
-    """Opens a path; at the end nothing may have been logged to the console or asked of another host."""
-    contexts, complaints, asked = [], [], set()
-    site = made[0]
-
-    def open_one(path: str = "/quality", size: tuple[int, int] = (1280, 900), scheme: Any = "light") -> Page:
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
-        assert page.goto(site.url + path) is not None
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert asked == {urlsplit(site.url).netloc}
+    with opening(browser, made[0], "/quality") as open_one:
+        yield open_one
 
 
 def quality(site: Site, model: str = "delay") -> dict[str, Any]:

@@ -8,14 +8,15 @@ import fsspec
 import numpy as np
 
 from batch_scoring.hotset.cost import CostModel
+from batch_scoring.measured_profile import profile_of
 from batch_scoring.publishing.sizes import fields_bytes
-from batch_scoring.runs import LOG, Refused, Run
+from batch_scoring.runs import Refused, Run
 from batch_scoring.settings import BatchSettings
 from schemas.bundle import fetch_bundle
 from schemas.capacity import fit_batch_time, replica_rows_per_s
 from schemas.codec import HEAD_BYTES
 from schemas.manifest import Freshness, Manifest
-from schemas.profile import BadProfile, ProfileDocument, read_profile_document
+from schemas.profile import ProfileDocument
 
 USUAL_ID_BYTES = 16
 _DEFAULTS = "defaults: BATCH_SCORE_PROFILE names no profile of this version"
@@ -49,7 +50,7 @@ class Given:
         manifest = fetch_bundle(
             run.bundle_url, run.bundle_digest, Path(settings.cache_dir), settings.allowed_bundle_urls
         ).manifest
-        profile = _profile(run, settings)
+        profile = profile_of(settings, run.model, run.version)
         blocked = names_in(settings.block_url, "BATCH_BLOCK_URL")
         refresh_s = settings.refresh_hours * 3600
         return cls(
@@ -76,19 +77,6 @@ def names_in(url: str, setting: str) -> dict[str, None]:
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{setting}: {url} cannot be read: {error}") from None
     return dict.fromkeys(line for line in text.split("\n") if line)
-
-
-def _profile(run: Run, settings: BatchSettings) -> ProfileDocument | None:
-    if settings.score_profile is None:
-        return None
-    try:
-        found = read_profile_document(settings.score_profile)
-    except BadProfile as error:
-        raise Refused(f"BATCH_SCORE_PROFILE: {error}") from None
-    if (found.model, found.version) != (run.model, run.version):
-        LOG.info("%s is of %s %s: costs are the defaults", settings.score_profile, found.model, found.version)
-        return None
-    return found
 
 
 def _model(manifest: Manifest, profile: ProfileDocument | None) -> CostModel:
