@@ -5,7 +5,8 @@ that came as a JSON double, a Spark float or from the feature table therefore fa
 Runs on CPU. What a feature is, is said by the manifest; text goes through `text.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +116,10 @@ class _Encoder:
 
     def __init__(self, tensor: InputTensor, features: Sequence[_Valued]) -> None:
         self._dtype = np.float32 if tensor.dtype == "float32" else np.int64
-        self._features = features
+        # Chosen once: asking a model of the manifest for its class costs more than encoding a value.
+        self._columns: list[tuple[str, Callable[[Column, list[FeatureProblem]], Encoded]]] = [
+            (feature.name, partial(self._column_of(feature), feature)) for feature in features
+        ]
         self._index = {
             feature.name: {value: i + 1 for i, value in enumerate(feature.vocabulary)}
             for feature in features
@@ -133,15 +137,18 @@ class _Encoder:
         self._log1p = np.array([feature.log1p for feature in numbers], dtype=bool)
         self._has_log1p = bool(self._log1p.any())
         self._scale = np.array([feature.scale for feature in numbers], dtype=np.float32)
+        self._has_scale = bool((self._scale != 1).any())
         self._shift = np.array([feature.shift + 0.0 for feature in numbers], dtype=np.float32)
 
     def encode(self, columns: Mapping[str, Column], rows: int, problems: list[FeatureProblem]) -> Tensor:
         """(rows, width). Columns of records are lists, which become an array all at once: one row has many."""
-        encoded = [self._column(feature, columns[feature.name], problems) for feature in self._features]
-        if any(isinstance(column, np.ndarray) for column in encoded):
+        encoded = [encode(columns[name], problems) for name, encode in self._columns]
+        if rows > 1 and any(isinstance(column, np.ndarray) for column in encoded):
             out = np.empty((rows, len(encoded)), dtype=self._dtype)
             for place, column in enumerate(encoded):
                 out[:, place] = column
+        elif rows == 1:
+            out = np.array([[column[0] for column in encoded]], dtype=self._dtype)
         else:
             out = np.array(encoded, dtype=self._dtype).reshape(len(encoded), rows).T.copy()
         if self._dtype is np.float32:
@@ -149,22 +156,27 @@ class _Encoder:
                 # Values under -1 were refused, or are a mistake of the manifest that golden rows show.
                 with np.errstate(invalid="ignore", divide="ignore"):
                     np.log1p(out, out=out, where=self._log1p)
-            out *= self._scale
+            if self._has_scale:
+                out *= self._scale
             out += self._shift  # which also makes -0.0, and what rounds to it, 0.0
         return out
 
-    def _column(self, feature: _Valued, column: Column, problems: list[FeatureProblem]) -> Encoded:
-        """A value a row, as float32 holds it or is about to."""
+    def _column_of(self, feature: _Valued) -> Callable[..., Encoded]:
+        """What makes a value a row of it, as float32 holds it or is about to."""
         if isinstance(feature, CategoryFeature):
-            return self._categories(feature, column, problems)
+            return self._categories
+        return self._buckets if isinstance(feature, BucketFeature) else self._numbers
+
+    def _buckets(self, feature: BucketFeature, column: Column, problems: list[FeatureProblem]) -> Encoded:
+        numbers = np.asarray(self._numbers(feature, column, problems), dtype=np.float32)
+        return np.searchsorted(self._edges[feature.name], numbers, side="right")
+
+    def _numbers(
+        self, feature: NumberFeature | BucketFeature, column: Column, problems: list[FeatureProblem]
+    ) -> Encoded:
         if isinstance(column, np.ndarray) and column.dtype.kind == "f":
-            numbers: Encoded = _float32_array(feature, column, problems)
-        else:
-            numbers = _numbers(feature, self._bounds[feature.name], column, problems)
-        if isinstance(feature, BucketFeature):
-            edges = self._edges[feature.name]
-            return np.searchsorted(edges, np.asarray(numbers, dtype=np.float32), side="right")
-        return numbers
+            return _float32_array(feature, column, problems)
+        return _numbers(feature, self._bounds[feature.name], column, problems)
 
     def _categories(self, feature: CategoryFeature, column: Column, problems: list[FeatureProblem]) -> list[int]:
         index = self._index[feature.name]

@@ -183,7 +183,9 @@ class AnswerMaker:
 
     def answer(self, values: Sequence[float]) -> Answer:
         """The answer to (W,) stored outputs, all finite."""
-        named: dict[str, OutputValue] = {name: round(values[i], decimals) for name, i, decimals in self._numbers}
+        named: dict[str, OutputValue] = {}
+        for name, place, decimals in self._numbers:
+            named[name] = round(values[place], decimals)
         for name, stored, listed in self._lists:
             named[name] = listed(values[stored])
         label, confidence = self._label(values)

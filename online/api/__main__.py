@@ -21,7 +21,7 @@ from uvicorn import Config
 from online.api.settings import ApiSettings
 from online.api.workers import Workers
 from online.logs import configure_logs
-from schemas.settings import BadSettings, load_settings
+from schemas.settings import BadSettings, load_settings, settings_help
 
 # Workers of a parent that was killed end within a second or two; the next start waits for their port so long.
 _PORT_WAIT_S = 10.0
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m online.api",
         description="The prediction endpoint. Settings come from the environment.",
-        epilog=_settings_help(),
+        epilog=settings_help(ApiSettings),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--openapi", action="store_true", help="print the OpenAPI document and exit")
@@ -131,14 +131,6 @@ def _clear_metrics(settings: ApiSettings) -> None:
     settings.metrics_dir.mkdir(parents=True, exist_ok=True)
     for path in settings.metrics_dir.glob("*.db"):
         path.unlink(missing_ok=True)
-
-
-def _settings_help() -> str:
-    lines = ["settings:"]
-    for name, field in ApiSettings.model_fields.items():
-        default = field.get_default()
-        lines.append(f"  API_{name.upper()} (default {default})\n      {field.description}")
-    return "\n".join(lines).replace("%", "%%")
 
 
 if __name__ == "__main__":

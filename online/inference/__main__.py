@@ -5,9 +5,10 @@ import logging
 import sys
 from collections.abc import Sequence
 
+from online.inference.node.settings import InferenceSettings
 from online.inference.profile.options import ProfileOptions, add_arguments
 from online.logs import configure_logs
-from schemas.settings import BadSettings, load_settings
+from schemas.settings import BadSettings, load_settings, settings_help
 
 _SERVE = "run the inference node: what it serves and where it listens is set by INFERENCE_* in the environment"
 _PROFILE = (
@@ -19,7 +20,13 @@ _PROFILE = (
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m online.inference", description=__doc__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands (serve, if none is given)")
-    commands.add_parser("serve", help="run the inference node", description=_SERVE)
+    commands.add_parser(
+        "serve",
+        help="run the inference node",
+        description=_SERVE,
+        epilog=settings_help(InferenceSettings),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     profiling = commands.add_parser("profile", help="measure T(b) of a bundle on a device", description=_PROFILE)
     add_arguments(profiling)
     arguments = parser.parse_args(argv)
@@ -35,7 +42,6 @@ def _serve() -> int:
     import uvloop
 
     from online.inference.node.app import Node
-    from online.inference.node.settings import InferenceSettings
 
     try:
         settings = load_settings(InferenceSettings)

@@ -42,7 +42,3 @@ class Breaker:
     def abandoned(self) -> None:
         """The caller went away before it was known: another may try."""
         self._is_trying = False
-
-    def opens_in_s(self, now_s: float) -> float:
-        """Until a request is allowed again, as far as it is known."""
-        return max(0.0, self._closed_at_s - now_s) if self._failures >= _FAILURES else 0.0

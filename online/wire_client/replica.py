@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 from online.tracing.context import TraceContext
 from online.wire_client.breaker import Breaker
@@ -35,13 +35,24 @@ class ReplicaRefused(Exception):
         self.failure = failure
 
 
-@dataclass(slots=True)
-class _Open:
-    """`is_answered`: the worker needs no cancel for it."""
+class Sink(Protocol):
+    """Who asked is told once, in the event loop, what became of the rows; it does not raise."""
 
-    future: "asyncio.Future[wire.Result]"
+    def on_result(self, result: wire.Result) -> None: ...
+    def on_failure(self, error: ReplicaGone | ReplicaRefused | TimeoutError) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """Rows at a replica. Times are by the event loop's clock."""
+
+    request_id: int
     rows: int
-    is_answered: bool = False
+    priority: int
+    sent_s: float
+    deadline_s: float
+    sink: Sink
+    timer: asyncio.TimerHandle
 
 
 class Replica(asyncio.Protocol):
@@ -60,7 +71,8 @@ class Replica(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = wire.FrameReader()
         self._transport: asyncio.Transport | None = None
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, Sent] = {}
+        self._has_none_open = asyncio.Event()
         self._next_id = 0
         self._held: list[bytes] = []
         self._is_holding = False
@@ -105,9 +117,11 @@ class Replica(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self.lost.set()
-        for waiting in list(self._open.values()):
-            if not waiting.future.done():
-                waiting.future.set_exception(ReplicaGone("the connection to the replica was lost", True))
+        self._has_none_open.set()
+        for sent in list(self._open.values()):
+            self._take_out(sent)
+            self.breaker.failed(self._loop.time())
+            sent.sink.on_failure(ReplicaGone("the connection to the replica was lost", True))
         self._on_change()
 
     def data_received(self, data: bytes) -> None:
@@ -126,8 +140,8 @@ class Replica(asyncio.Protocol):
     async def idle(self) -> None:
         """Returns when nothing is outstanding, or the connection is lost."""
         while self._open and self._transport is not None:
-            await asyncio.wait([waiting.future for waiting in self._open.values()])
-            await asyncio.sleep(0)  # whoever waited takes its result out
+            self._has_none_open.clear()
+            await self._has_none_open.wait()
 
     async def run(
         self,
@@ -137,15 +151,37 @@ class Replica(asyncio.Protocol):
         priority: int = 0,
         trace: TraceContext | None = None,
     ) -> wire.Result:
-        """Sends rows and waits. A caller that is cancelled, or late, cancels the rows at the worker too.
+        """As `send`, and waits. A caller that is cancelled cancels the rows at the worker too.
+
+        Raises:
+            ReplicaGone, ReplicaRefused, TimeoutError.
+        """
+        awaited = _Awaited(self._loop.create_future())
+        sent = self.send(awaited, tag, tensors, deadline_s, priority, trace)
+        try:
+            return await awaited.future
+        finally:
+            self.cancel(sent)
+
+    def send(
+        self,
+        sink: Sink,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        priority: int = 0,
+        trace: TraceContext | None = None,
+    ) -> Sent:
+        """Sends rows, which at the deadline are cancelled. Whether the breaker allows it is for the caller to ask.
 
         Args:
+            sink: told after this has returned, of a TimeoutError at the deadline.
             deadline_s: by the event loop's clock.
             priority: 0 goes before 1.
             trace: what the worker's spans are part of, where it takes that.
 
         Raises:
-            ReplicaGone, ReplicaRefused, TimeoutError. Whether the breaker allows it is for the caller to ask.
+            ReplicaGone, TimeoutError: nothing was sent.
         """
         if self._transport is None:
             raise ReplicaGone("the replica has gone")
@@ -154,44 +190,45 @@ class Replica(asyncio.Protocol):
         if left_s <= 0:
             raise TimeoutError
         self._next_id = request_id = (self._next_id + 1) & 0xFFFFFFFF
-        rows = len(tensors[0])
-        waiting = _Open(self._loop.create_future(), rows)
-        self._open[request_id] = waiting
-        self.outstanding_rows += rows
-        self.breaker.sent()
         message = wire.Request(request_id, tag, priority, max(1, int(left_s * 1e6)), tensors)
-        timer = self._loop.call_at(deadline_s, _expire, waiting.future)
-        try:
-            frames = wire.request(message)
-            if trace is not None and self._takes_traces:
-                frames = wire.trace(wire.Trace(request_id, trace.trace_id, trace.span_id)) + frames
-            self._write(frames)
-            result = await waiting.future
-            self.breaker.succeeded()
-            return result
-        except ReplicaRefused as refused:
-            self.breaker.succeeded()
-            # A refusal of what goes last says nothing of what goes before it.
-            if refused.failure.code == ProblemCode.OVERLOADED and priority == 0:
-                self._needed_s = left_s + refused.failure.retry_after_ms / 1e3
-                self._needed_at_s, self._refused_rows = self._loop.time(), rows
-            raise
-        except ReplicaGone:
-            self.breaker.failed(self._loop.time())
-            raise
-        except (TimeoutError, asyncio.CancelledError):
-            # Cancelled at the deadline: by the caller's own timer. Who answers others meanwhile is only slow.
-            now_s = self._loop.time()
-            if now_s >= deadline_s and self._answered_s < sent_s:
-                self.breaker.failed(now_s)
-            raise
-        finally:
-            timer.cancel()
+        frames = wire.request(message)
+        if trace is not None and self._takes_traces:
+            frames = wire.trace(wire.Trace(request_id, trace.trace_id, trace.span_id)) + frames
+        self._write(frames)
+        timer = self._loop.call_at(deadline_s, self._expire, request_id)
+        sent = Sent(request_id, len(tensors[0]), priority, sent_s, deadline_s, sink, timer)
+        self._open[request_id] = sent
+        self.outstanding_rows += sent.rows
+        self.breaker.sent()
+        return sent
+
+    def cancel(self, sent: Sent) -> None:
+        """Its sink is told nothing any more. Does nothing where it has been told."""
+        if self._open.get(sent.request_id) is sent:
+            self._give_up(sent)
+
+    def _expire(self, request_id: int) -> None:
+        if (sent := self._open.get(request_id)) is not None:
+            self._give_up(sent)
+            sent.sink.on_failure(TimeoutError())
+
+    def _give_up(self, sent: Sent) -> None:
+        self._take_out(sent)
+        # Cancelled at the deadline: by the caller's own timer. Who answers others meanwhile is only slow.
+        now_s = self._loop.time()
+        if now_s >= sent.deadline_s and self._answered_s < sent.sent_s:
+            self.breaker.failed(now_s)
+        else:
             self.breaker.abandoned()
-            del self._open[request_id]
-            self.outstanding_rows -= rows
-            if not waiting.is_answered and self._transport is not None:
-                self._write(wire.cancel(request_id))
+        if self._transport is not None:
+            self._write(wire.cancel(sent.request_id))
+
+    def _take_out(self, sent: Sent) -> None:
+        sent.timer.cancel()
+        del self._open[sent.request_id]
+        self.outstanding_rows -= sent.rows
+        if not self._open:
+            self._has_none_open.set()
 
     def _write(self, frame: bytes) -> None:
         """The first frame of a turn of the event loop goes out at once, what follows in one write at its end: each
@@ -212,12 +249,16 @@ class Replica(asyncio.Protocol):
     def _on_frame(self, kind: wire.FrameType, body: memoryview) -> None:
         if kind is wire.FrameType.RESULT:
             result = wire.parse_result(body)
-            if (waiting := self._answered(result.request_id)) is not None:
-                waiting.set_result(result)
+            if (sent := self._answered(result.request_id)) is not None:
+                sent.sink.on_result(result)
         elif kind is wire.FrameType.ERROR:
             failure = wire.parse_failure(body)
-            if (waiting := self._answered(failure.request_id)) is not None:
-                waiting.set_exception(ReplicaRefused(failure))
+            if (sent := self._answered(failure.request_id)) is not None:
+                # A refusal of what goes last says nothing of what goes before it.
+                if failure.code == ProblemCode.OVERLOADED and sent.priority == 0:
+                    self._needed_s = sent.deadline_s - sent.sent_s + failure.retry_after_ms / 1e3
+                    self._needed_at_s, self._refused_rows = self._loop.time(), sent.rows
+                sent.sink.on_failure(ReplicaRefused(failure))
         elif kind is wire.FrameType.STATUS:
             document = wire.parse_document(body)
             self._is_ready = document.get("state") == _READY
@@ -231,14 +272,14 @@ class Replica(asyncio.Protocol):
         else:
             raise wire.WireError(f"a {kind.name} frame from a worker")
 
-    def _answered(self, request_id: int) -> "asyncio.Future[wire.Result] | None":
+    def _answered(self, request_id: int) -> Sent | None:
         """Whom an answer is for; None where nobody waits for it any more, or ever did."""
-        waiting = self._open.get(request_id)
-        if waiting is None:
-            return None
-        waiting.is_answered = True
-        self._answered_s = self.heard_s
-        return None if waiting.future.done() else waiting.future
+        sent = self._open.get(request_id)
+        if sent is not None:
+            self._take_out(sent)
+            self._answered_s = self.heard_s
+            self.breaker.succeeded()
+        return sent
 
     def _greet(self, peer: dict[str, object]) -> None:
         self._takes_traces = wire.agree(peer) >= wire.TRACES_FROM
@@ -250,6 +291,16 @@ class Replica(asyncio.Protocol):
         self._is_greeted = True
 
 
-def _expire(future: "asyncio.Future[wire.Result]") -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())
+class _Awaited:
+    """A `Sink` for a coroutine."""
+
+    def __init__(self, future: "asyncio.Future[wire.Result]") -> None:
+        self.future = future
+
+    def on_result(self, result: wire.Result) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def on_failure(self, error: ReplicaGone | ReplicaRefused | TimeoutError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)

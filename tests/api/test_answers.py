@@ -45,15 +45,27 @@ def told(response: httpx.Response) -> tuple[int, dict[str, object], dict[str, st
 
 
 def test_the_short_way_of_a_hit_and_the_long_one_say_the_same(world: World, fresh: Fresh) -> None:
-    # A header that is acted on, though it changes nothing here, takes a request the long way.
-    long_way = {"X-Deadline-Ms": "1999"}
+    # A header that may change the answer, though it does not here, takes a request the long way.
+    long_way, long_post = {"If-None-Match": '"none"'}, {"Cache-Control": "max-age=999999"}
     for entity in world.small.hot:
         short = get(world, entity)
         assert told(short) == told(world.client.get(short.request.url, headers=long_way)), entity
+        short = world.client.post(f"{PATH}/predict", json={"entity": entity})
+        by_long = world.client.post(f"{PATH}/predict", json={"entity": entity}, headers=long_post)
+        assert told(short) == told(by_long), entity
     for _ in range(2):  # the second time from L1, which either may have filled
         for entity in ("e36", "e37", "e38"):
             path = f"/v1/models/asked/predictions/{entity}"
             assert told(fresh.api.client.get(path)) == told(fresh.api.client.get(path, headers=long_way))
+
+
+def test_a_request_id_comes_back_as_it_was_given_by_the_short_way_too(world: World) -> None:
+    given = r'quoted "\" \u0041'.replace(" ", "")
+    answer = world.client.get(
+        f"{PATH}/predictions/{quote(world.small.hot[0], safe='')}", headers={"X-Request-Id": given}
+    )
+    assert answer.json()["source"] == "precomputed"
+    assert (answer.headers["X-Request-Id"], answer.json()["request_id"]) == (given, given)
 
 
 def test_a_slash_may_stand_unescaped(world: World) -> None:

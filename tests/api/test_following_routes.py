@@ -1,32 +1,40 @@
 """A switch of what is live is followed at once and whole; a document that cannot be used changes nothing."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from redis import Redis
 
 from schemas.keys import routes_key
 from tests.support.api_process import ApiProcess, wait_for
 from tests.support.publish_small import Small, small_forward, small_manifest
-from tests.support.wire_worker import WireNode, served
+from tests.support.wire_worker import Served, WireNode, served
 
 NEXT = "20261129T0200Z-1"
 
 
 @dataclass
 class Followed:
+    """`client` connects anew for each request, so that any worker may answer it."""
+
     api: ApiProcess
+    client: httpx.Client
     redis: "Redis[bytes]"
     first: Small
     second: Small
+    worker: Served
+    """Of the first."""
 
     def ask(self, entity: str = "e1") -> dict[str, object]:
-        return dict(self.api.client.get(f"/v1/models/delay/predictions/{entity}").json())
+        return dict(self.client.get(f"/v1/models/delay/predictions/{entity}").json())
 
     def revision(self) -> int:
-        return int(self.api.client.get("/v1/models/delay").json()["revision"])
+        return int(self.client.get("/v1/models/delay").json()["revision"])
 
     def refusal(self) -> str:
         return str(self.api.client.get("/readyz").json()["models"]["delay"].get("refused_document", ""))
@@ -42,12 +50,15 @@ def followed(redis_url: str, tmp_path: Path) -> Iterator[Followed]:
     with (
         Redis.from_url(redis_url) as redis,
         WireNode(*workers) as node,
-        ApiProcess(tmp_path, redis_url=redis_url, nodes=[node.address], workers="2") as api,
+        ApiProcess(tmp_path, redis_url=redis_url, nodes=[node.address], workers="2", deadline_ms="20000") as api,
+        httpx.Client(base_url=api.base, timeout=10, limits=httpx.Limits(max_keepalive_connections=0)) as client,
     ):
         first.publish(redis)
         api.wait_ready()
         wait_for(lambda: len(api.workers()) == 2)
-        yield Followed(api, redis, first, second)
+        followed = Followed(api, client, redis, first, second, workers[0])
+        wait_for(lambda: {followed.ask().get("version") for _ in range(20)} == {"1"}, 20, "every worker")
+        yield followed
 
 
 def test_a_switch_is_followed_by_every_worker(followed: Followed) -> None:
@@ -61,12 +72,31 @@ def test_a_switch_is_followed_by_every_worker(followed: Followed) -> None:
     assert answer["outputs"] == {"late": 0.5, "minutes": pytest.approx(67.56, abs=1e-4)}
 
 
+def test_a_result_of_a_version_that_is_routed_no_longer_is_not_kept(followed: Followed) -> None:
+    followed.worker.delay_s = 4.0
+
+    def ask(distance: float) -> httpx.Response:
+        body = {"entity": "mine", "features": {"distance": distance}}
+        return httpx.post(f"{followed.api.base}/v1/models/delay/predict", json=body, timeout=20)
+
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(ask, 1.0)
+        wait_for(lambda: followed.worker.requests, what="the work of the first version")
+        followed.second.publish(followed.redis, NEXT, revision=2, ordinal=2)
+        wait_for(lambda: {followed.ask()["version"] for _ in range(20)} == {"2"}, what="the switch")
+        assert late.result().json()["version"] == "1"
+    assert ask(2.0).json()["version"] == "2"
+    wait_for(lambda: followed.redis.keys("hs:delay:i:2:*"), what="what the second version gave")
+    assert followed.redis.keys("hs:delay:i:1:*") == []
+
+
 def test_older_documents_are_ignored(followed: Followed) -> None:
     followed.second.publish(followed.redis, NEXT, epoch=5, revision=1, ordinal=2)
     wait_for(lambda: followed.ask()["version"] == "2", what="the new epoch")
     followed.first.publish(followed.redis, epoch=4, revision=99)
     followed.redis.publish("hs:{delay}:changed", "")
-    for _ in range(20):
+    until_s = time.monotonic() + 1.5  # every worker polls once a second, whether it has heard of it or not
+    while time.monotonic() < until_s:
         assert followed.ask()["version"] == "2"
 
 

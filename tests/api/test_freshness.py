@@ -4,7 +4,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from schemas.keys import routes_key
+import numpy as np
+
+from schemas.codec import pack
+from schemas.keys import bucket_key, bucket_of, field_of, routes_key
 from schemas.routes import Generation, RoutesDocument
 from tests.api.fresh_world import BASE, DELTA, MINUTE_MS, OLDER, OLDER_DELTA, Fresh
 from tests.support.api_process import wait_for
@@ -109,6 +112,19 @@ def test_stale_where_live_cannot_answer(fresh: Fresh) -> None:
         assert fresh.answer("kept", "e55") == ("default", "not_selected", 5.0)
         assert fresh.answer("kept", "e2", "no-cache") == ("stale", "no_cache", BASE)
     wait_for(lambda: fresh.answer("kept", "e1")[0] == "live", what="the live tier's return")
+
+
+def test_stale_has_a_bound(fresh: Fresh) -> None:
+    """Of this model ten minutes and two hours: 130 minutes."""
+    older = fresh_generations(fresh, "kept")[1]
+    for entity, age_min in ((b"e48", 131), (b"e49", 110)):
+        outputs = np.array([0.25, OLDER], np.float32)
+        value = pack(entity, older.ordinal, fresh.now_ms - age_min * MINUTE_MS, outputs)
+        key = bucket_key("kept", "1", older.id, bucket_of(entity, older.buckets))
+        fresh.redis.hset(key, field_of(entity), value)
+    with refusing(fresh, "kept"):
+        assert fresh.answer("kept", "e48") == ("default", "not_selected", 5.0)
+        assert fresh.answer("kept", "e49") == ("stale", "not_selected", OLDER)
 
 
 def test_stale_at_the_deadline(fresh: Fresh) -> None:

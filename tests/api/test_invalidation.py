@@ -1,5 +1,6 @@
 """Invalidation: at once where it was asked for, everywhere within a second; past evictions, restarts, losses."""
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -32,6 +33,18 @@ def test_at_once_in_the_worker_that_took_it_and_l1_too(fresh: Fresh) -> None:
     assert fresh.answer("patched", "e30") == fresh.answer("plain", "e30") == ("precomputed", None, BASE)
     fresh.invalidate("plain", "e30")
     assert fresh.answer("patched", "e30") == ("precomputed", None, BASE), "another model's"
+
+
+def test_a_batch_too_whether_l1_has_it_or_not(fresh: Fresh) -> None:
+    items = {"items": ["e31", "e32", "e33"]}
+
+    def ask() -> list[tuple[object, object]]:
+        answer = fresh.api.client.post("/v1/models/plain/predictions:batch", json=items)
+        return [(one["source"], one["miss_reason"]) for one in answer.json()["results"]]
+
+    assert fresh.answer("plain", "e31")[0] == "precomputed"  # and so in L1
+    fresh.invalidate("plain", "e31", "e32")
+    assert ask() == [("live", "invalidated")] * 2 + [("precomputed", None)]
 
 
 def test_in_every_worker_within_a_second(fresh: Fresh) -> None:
@@ -189,6 +202,27 @@ def test_needless_ones_make_room(alone: tuple[ApiProcess, RedisServer, Fresh]) -
     fresh.redis.zadd("hs:aged:x", {f"old{place}": days_ago for place in range(3)})
     assert fresh.invalidate("aged", "e6").status_code == 200
     assert fresh.redis.zrange("hs:aged:x", 0, -1) == [b"e6"]
+
+
+def test_before_they_can_be_read_nothing_stored_is_answered(tmp_path: Path) -> None:
+    """Neither by the short way of a hit, nor by the long one, nor in a batch."""
+    with RedisServer() as server, Redis.from_url(server.url) as redis:
+        smalls, tier = publish(tmp_path, redis)
+        redis.set("hs:plain:x", "no invalidations")
+        with (
+            WireNode(*tier.values()) as node,
+            ApiProcess(tmp_path, redis_url=server.url, nodes=[node.address], models=["plain"]) as api,
+        ):
+            api.wait_ready()
+            fresh = Fresh(api, redis, smalls, tier, redis_ms(redis))
+            batch = api.client.post("/v1/models/plain/predictions:batch", json={"items": ["e3"]}).json()["results"]
+            short, long = fresh.answer("plain", "e1"), fresh.answer("plain", "e2", "max-age=7200")
+            assert [one[:2] for one in (short, long)] == [("live", "breaker_open")] * 2
+            assert (batch[0]["source"], batch[0]["miss_reason"]) == ("live", "breaker_open")
+            redis.delete("hs:plain:x")
+            # Another each time: what was computed live meanwhile is kept.
+            names = (f"e{place}" for place in itertools.cycle(range(4, 40)))
+            wait_for(lambda: fresh.answer("plain", next(names))[0] == "precomputed", what="hits")
 
 
 def test_switched_off_where_no_token_is_set(world: World) -> None:

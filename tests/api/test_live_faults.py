@@ -157,6 +157,21 @@ def test_a_refusal_is_tried_on_another_replica(start: Start) -> None:
     assert [answer.text for answer in answers if answer.status_code != 200] == []
 
 
+def test_the_least_loaded_replica_is_asked(start: Start) -> None:
+    api, _, (slow, fast) = start(nodes=2)
+    slow.delay_s = 1.5
+    with ThreadPoolExecutor(1) as pool:
+        places = iter(range(100))
+        while not slow.requests:
+            stuck = pool.submit(ask, api, f"e{next(places)}")
+            wait_for(lambda asked=stuck: asked.done() or slow.requests, what="an answer")  # type: ignore[misc]
+        begun = fast.requests
+        answers = [ask(api, f"e{next(places)}") for _ in range(12)]
+        assert slow.requests == 1, "asked though it had more before it"
+        assert fast.requests == begun + 12
+        assert {answer.status_code for answer in [*answers, stuck.result()]} == {200}
+
+
 def test_the_manifests_default_instead_of_an_error(start: Start) -> None:
     api, nodes, _ = start(freshness=Freshness(when_unavailable=("default",)))
     nodes[0].stop()

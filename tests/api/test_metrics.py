@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from schemas.arrow import STAGES
 from schemas.http import MissReason
 from schemas.keys import bucket_key, bucket_of
 from schemas.manifest import Freshness
+from schemas.names import STAGES
 from tests.api.fresh_world import BASE, MINUTE_MS, RECORDS, TOKEN
 from tests.support.api_process import ApiProcess, wait_for
 from tests.support.nights import load, redis_ms, route

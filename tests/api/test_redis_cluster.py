@@ -12,7 +12,7 @@ from redis.crc import key_slot
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.connection import BreakerOpen, RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import Command, command, get, hget, parse_address, set_px
+from online.api.lookup.resp import command, get, hget, parse_address, set_px
 from tests.support.redis_cluster import ClusterServers, running_cluster
 from tests.support.redis_server import RedisServer, debian_redis
 from tests.support.until import until, until_open
@@ -150,7 +150,7 @@ async def test_a_slot_that_moves_costs_one_look_up(link: RedisLink, cluster: Clu
 
 
 async def test_commands_without_a_key_and_the_clock(link: RedisLink) -> None:
-    (pong,) = await link.ask([Command(b"", command(b"PING"))])
+    (pong,) = await link.ask([(b"", command(b"PING"))])
     assert pong == b"PONG"
     async with RedisClock(link) as clock:
         clock.offset_us = 10**9

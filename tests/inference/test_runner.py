@@ -1,5 +1,7 @@
 """The bundle's program on its device: the same outputs as bare, T(b) measured, and emulated as it says."""
 
+import ctypes
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +19,8 @@ from schemas.manifest import Tolerance
 from schemas.wire import Float32Array, Tensor
 from tests.inference.test_node import bare, random_rows
 from tests.support.gated_worker import gated_manifest
+
+_PR_GET_TIMERSLACK = 30
 
 
 def options_of(bundle: Bundle, cache: Path, device: str, allowed: Path | None = None) -> WorkerOptions:
@@ -110,6 +114,47 @@ def test_an_emulated_device_takes_the_time_it_should_and_counts_overruns() -> No
     late = runner.EmulatedRunner(slow, BatchTime(1.0, 1.0))
     _time_ms(late, 1)
     assert late.overruns == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a timer slack of their own on Linux")
+def test_an_emulated_device_wakes_without_slack_in_whichever_thread_runs_it() -> None:
+    """It is warmed up in one thread and serves in another."""
+    device = runner.EmulatedRunner(_first, BatchTime(1.0, 0.0))
+
+    def slack_ns() -> int:
+        _time_ms(device, 1)
+        return ctypes.CDLL(None).prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
+
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as thread:
+            assert thread.submit(slack_ns).result() == 1
+
+
+def test_an_emulated_device_that_is_woken_late_is_late_by_less_the_next_time() -> None:
+    clock = LateClock(late_s=1e-4)
+    device = runner.EmulatedRunner(_first, BatchTime(5.0, 1.0), clock.look, clock.sleep)
+    late_s = []
+    for _ in range(60):
+        began_s = clock.now_s
+        device([np.zeros((1, 1), np.float32)])
+        late_s.append(clock.now_s - began_s - 6e-3)
+    assert min(late_s) >= -1e-9  # never shorter than T(b)
+    assert late_s[0] == pytest.approx(1e-4, abs=1e-5)
+    assert late_s[-1] < 5e-6
+
+
+class LateClock:
+    """A clock that costs a microsecond to look at, on which every sleep is too long by `late_s`."""
+
+    def __init__(self, late_s: float) -> None:
+        self.now_s, self._late_s = 0.0, late_s
+
+    def look(self) -> float:
+        self.now_s += 1e-6
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds + self._late_s
 
 
 def test_a_bundle_from_elsewhere_is_refused(bundle: Bundle, tmp_path: Path) -> None:

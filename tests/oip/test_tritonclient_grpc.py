@@ -127,6 +127,7 @@ def test_typed_contents(node: NodeProcess, bundle: Bundle) -> None:
 def test_errors_have_tritons_status(client: triton.InferenceServerClient) -> None:
     good = inputs_of(random_rows(1))
     wrong = column("numbers", "FP64", np.zeros((1, 2)))
+    wide = column("numbers", "FP32", np.zeros((1, 3), np.float32))
     infinite = [column("x", "FP32", np.zeros((1, 1), np.float32))]
     large = [column("x", "FP32", np.ones((MAX_BODY_BYTES // 4 + 1, 1), np.float32))]
     for status, told, arguments in (
@@ -134,6 +135,7 @@ def test_errors_have_tritons_status(client: triton.InferenceServerClient) -> Non
         ("NOT_FOUND", "no version", {"model_name": "tiny", "model_version": "9", "inputs": good}),
         ("INVALID_ARGUMENT", "airline is missing", {"model_name": "tiny", "inputs": good[:1]}),
         ("INVALID_ARGUMENT", "must be FP32", {"model_name": "tiny", "inputs": [wrong, good[1]]}),
+        ("INVALID_ARGUMENT", "numbers must be (1, 2)", {"model_name": "tiny", "inputs": [wide, good[1]]}),
         ("INVALID_ARGUMENT", "sequences", {"model_name": "tiny", "inputs": good, "sequence_id": 4}),
         ("INVALID_ARGUMENT", "unknown output", {"outputs": [triton.InferRequestedOutput("x")], "inputs": good}),
         (

@@ -96,11 +96,16 @@ def test_errors_have_tritons_status(client: triton.InferenceServerClient) -> Non
     good = inputs_of(random_rows(1))
     wrong = triton.InferInput("numbers", [1, 2], "FP64")
     wrong.set_data_from_numpy(np.zeros((1, 2)))
+    wide = triton.InferInput("numbers", [1, 3], "FP32")
+    wide.set_data_from_numpy(np.zeros((1, 3), np.float32))
+    unknown = triton.InferRequestedOutput("x")
     for status, told, arguments in (
         ("404", "unknown model", {"model_name": "none", "inputs": good}),
         ("404", "no version", {"model_name": "tiny", "model_version": "9", "inputs": good}),
         ("400", "airline is missing", {"model_name": "tiny", "inputs": good[:1]}),
         ("400", "must be FP32", {"model_name": "tiny", "inputs": [wrong, good[1]]}),
+        ("400", r"numbers must be \(1, 2\)", {"model_name": "tiny", "inputs": [wide, good[1]]}),
+        ("400", "unknown output", {"model_name": "tiny", "inputs": good, "outputs": [unknown]}),
         ("400", "sequences", {"model_name": "tiny", "inputs": good, "sequence_id": 4, "sequence_start": True}),
         ("503", "time", {"model_name": "tiny", "inputs": good, "timeout": 1000}),
     ):

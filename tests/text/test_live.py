@@ -9,6 +9,8 @@ import pytest
 from tests.support.texts import words
 from tests.text.conftest import STORED, TextWorld, close
 
+pytestmark = pytest.mark.long
+
 LONG = [words(500 + place % 12, place) for place in range(63)]
 
 

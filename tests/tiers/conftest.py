@@ -1,7 +1,8 @@
-"""A real API on a real node, both traced to a receiver of OTLP; half of the model's entities are precomputed."""
+"""A real API on a real node, both traced to a receiver, and the site; half of the entities are precomputed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import httpx
 import numpy as np
@@ -16,6 +17,8 @@ from tests.support.nights import redis_ms
 from tests.support.publish_small import Small
 from tests.support.redis_server import RedisServer
 from tests.support.scraped import Scraped
+from tests.support.site import Site, running_site
+from tests.support.watched import sample, write_drift
 from tests.tiers.receiver import OtlpReceiver
 
 RECORDS = {f"e{place}": {"distance": 100.0 * place, "delay": 1.0, "airline": "AA"} for place in range(40)}
@@ -29,13 +32,23 @@ class Tiers:
     api: ApiProcess
     node: NodeProcess
     receiver: OtlpReceiver
+    site: Site
 
     def get(self, entity: str, **headers: str) -> httpx.Response:
         return self.api.client.get(f"/v1/models/tiny/predictions/{entity}", headers=headers)
 
-    def scraped(self) -> tuple[Scraped, Scraped]:
-        """Of the API, and of the node."""
-        return tuple(Scraped(httpx.get(f"{base}/metrics").text) for base in (self.api.base, self.node.http_url))
+    def wait_until_folded(self, answers: float) -> None:
+        """Until the API tells of more answers than these."""
+        wait_for(lambda: self.scraped()[0].total("hotset_answers_total") > answers, what="a fold of the log")
+
+    @property
+    def addresses(self) -> tuple[str, str, str]:
+        """Of the API, of the node, and of the site, in the order of Prometheus' jobs."""
+        return self.api.base, self.node.http_url, self.site.url
+
+    def scraped(self) -> tuple[Scraped, Scraped, Scraped]:
+        """In the order of the addresses."""
+        return tuple(Scraped(httpx.get(f"{base}/metrics").text) for base in self.addresses)
 
 
 def _stored(tensors: Mapping[str, Tensor]) -> Float32Array:
@@ -49,6 +62,8 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiers]:
     bundle = linear_bundle(folder / "tiny")
     small = Small(folder / "small", bundle.manifest, RECORDS, HOT, _stored)
     small.url, small.digest = str(bundle.folder), bundle.digest
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    write_drift(folder, "tiny", midnight, {"hits": sample(50, 1), "tail": sample(2_000, 2, shift=600.0)})
     with (
         RedisServer() as server,
         Redis.from_url(server.url) as redis,
@@ -62,8 +77,25 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiers]:
             otlp_url=receiver.url,
             trace_share="0",
         ) as api,
+        running_site(folder, REDIS_URL=server.url, MODELS='["tiny"]') as site,
     ):
         small.publish(redis, computed_at_ms=redis_ms(redis))
         api.wait_ready()
         wait_for(lambda: api.client.get("/readyz").json()["models"]["tiny"]["warm_replicas"], 60, "a warm replica")
-        yield Tiers(api, node, receiver)
+        yield Tiers(api, node, receiver, site)
+
+
+@pytest.fixture(scope="package")
+def asked(tiers: Tiers) -> list[Scraped]:
+    """Both tiers, after each kind of answer, and the site."""
+    for entity in ("e4", "e33", "e33", "nobody"):
+        tiers.get(entity)
+
+    def both() -> list[Scraped] | None:
+        api, node, site = tiers.scraped()
+        told = [
+            api.total("hotset_answers_total", source=one) for one in ("precomputed", "cached", "live", "error")
+        ]
+        return [api, node, site] if all(told) and node.total("hotset_inference_rows_total") else None
+
+    return list(wait_for(both, what="the metrics of all that was asked"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from infra.grafana.__main__ import FOLDER
-from schemas.arrow import STAGES
 from schemas.http import MissReason, ProblemCode, Source
+from schemas.names import STAGES
 from schemas.parity import Kind, Skip
 
 RULES = Path(__file__).parents[2] / "infra" / "prometheus" / "hotset.rules.yml"

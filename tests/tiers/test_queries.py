@@ -23,22 +23,6 @@ needs_prometheus = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def asked(tiers: Tiers) -> list[Scraped]:
-    """Both tiers, after each kind of answer."""
-    for entity in ("e4", "e33", "e33", "nobody"):
-        tiers.get(entity)
-
-    def both() -> list[Scraped] | None:
-        api, node = tiers.scraped()
-        told = [
-            api.total("hotset_answers_total", source=one) for one in ("precomputed", "cached", "live", "error")
-        ]
-        return [api, node] if all(told) and node.total("hotset_inference_rows_total") else None
-
-    return list(wait_for(both, what="the metrics of all that was asked"))
-
-
-@pytest.fixture(scope="module")
 def exposed(asked: list[Scraped]) -> dict[str, set[str]]:
     found = {"up": set[str]()}
     for scraped in asked:
@@ -91,12 +75,12 @@ def test_promtool_finds_nothing_wrong(words: tuple[str, ...]) -> None:
 def prometheus(
     asked: list[Scraped], tiers: Tiers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
-    """A real one that scrapes both, configured as `infra/prometheus` has it but for the places and the pace."""
+    """A real one that scrapes all, configured as `infra/prometheus` has it but for the places and the pace."""
     folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
     config = yaml.safe_load((RULES.parent / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["rule_files"] = [str(RULES)]
-    for job, base in zip(config["scrape_configs"], (tiers.api.base, tiers.node.http_url), strict=True):
+    for job, base in zip(config["scrape_configs"], tiers.addresses, strict=True):
         job["static_configs"] = [{"targets": [base.removeprefix("http://")]}]
     _write(folder / "prometheus.yml", config)
     words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]

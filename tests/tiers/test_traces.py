@@ -57,6 +57,16 @@ def test_hits_errors_and_batches(tiers: Tiers) -> None:
     assert refused["POST /v1/models/{model}/predict"].told["error.type"] == "invalid_request"
 
 
+def test_an_answer_to_brought_features_is_one_trace_too(tiers: Tiers) -> None:
+    trace, features = f"{6:032x}", {"distance": 3.0, "delay": 1.0, "airline": "AA"}
+    asked = {"entity": "anybody", "features": features}
+    answer = tiers.api.client.post("/v1/models/tiny/predict", json=asked, headers=header(trace))
+    assert answer.json()["source"] == "live"
+    wait_for(lambda: len(tiers.receiver.of(trace)) >= 10, what="the spans of both tiers")
+    spans = by_name(tiers.receiver.of(trace))
+    assert spans["inference"].span.parent_span_id == spans["live"].span.span_id
+
+
 def test_what_is_not_sampled_or_no_trace_leaves_none(tiers: Tiers) -> None:
     """The share of requests without a trace is 0 here."""
     unsampled, after = f"{7:032x}", f"{8:032x}"

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from online.api.answering.asking import Asking
-from online.api.answering.brought import digest, transform
+from online.api.answering.brought import digest, transform, transform_now
 from online.api.answering.computing import Computing
 from online.api.answering.flying import Flying
 from online.api.answering.miss import Miss
 from online.api.answering.outcome import Item, Outcome
-from online.api.answering.stored import Stored, make_answer
+from online.api.answering.single import Computed
+from online.api.answering.stored import Stored, Waiting, make_answer
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.values import (
     limits_of,
@@ -51,6 +52,34 @@ class Answerer:
         for outcome in outcomes:
             make_answer(outcome)
         return outcomes
+
+    def begin(self, asking: Asking, item: Item, waiting: Waiting) -> bool:
+        """As `answer` for one item that brings features, without a task. False, and nothing is done, for text:
+        it may take a thread.
+        """
+        version = asking.view.resolve(item.raw)
+        if version.transform.has_text:
+            return False
+        began_ns = time.perf_counter_ns()
+        outcome = Outcome(entity=item.entity, version=version)
+        busy = None if self._keeps_inputs else self._flying.refusal(version, asking.deadline_s, 1)
+        tensors = busy or transform_now(version, [item.record or {}])[0]
+        miss = self._with_features(asking, item, outcome, version, tensors, self._clock.now_ms())
+        outcome.features_us, outcome.lookup_us = (time.perf_counter_ns() - began_ns) // 1000, 0
+        if miss is None:
+            make_answer(outcome)
+            waiting.on_answer(outcome)
+        else:
+            self._stored.look_up_brought(asking, miss, waiting)
+        return True
+
+    def compute_soon(self, asking: Asking, miss: Miss, computed: Computed) -> None:
+        """As `compute` for one miss that brought its features, without a task."""
+        if asking.wish.is_only_if_cached:
+            _refuse([miss])
+            computed.on_answer(miss.outcome)
+        else:
+            self._computing.begin(asking, miss, computed)
 
     async def compute(self, asking: Asking, misses: Sequence[Miss]) -> None:
         """Gives each miss's outcome an answer from the live tier or by the model's policy, or an error.

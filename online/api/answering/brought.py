@@ -31,11 +31,14 @@ async def transform(
     """
     if view.transform.has_text and _text_characters(records) > most_at_once:
         # The tokenizer holds the interpreter for a text, not for all of them: the event loop has its turn between.
-        return await asyncio.to_thread(_transform, view, records)
-    return _transform(view, records)
+        return await asyncio.to_thread(transform_now, view, records)
+    return transform_now(view, records)
 
 
-def _transform(view: VersionView, records: Sequence[Mapping[str, object]]) -> list[list[Tensor] | InvalidFeatures]:
+def transform_now(
+    view: VersionView, records: Sequence[Mapping[str, object]]
+) -> list[list[Tensor] | InvalidFeatures]:
+    """As `transform`, however long it takes."""
     done = view.transform.records(records)
     wrong = problems_by_row(done)
     return [

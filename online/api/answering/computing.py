@@ -9,6 +9,7 @@ from online.api.answering.flights import Flight, Flights, LiveResult
 from online.api.answering.flying import Flying
 from online.api.answering.l1 import L1
 from online.api.answering.miss import Miss, flight_subject, kept_input_key
+from online.api.answering.single import OF_THE_LEADER, Computed, Single
 from online.api.answering.spares import Spares
 from online.api.lookup.clock import RedisClock
 from online.api.routes.view import VersionView
@@ -25,8 +26,6 @@ from schemas.http import MissReason, Source
 from schemas.keys import live_key
 
 _DEGRADED = (LiveUnavailable, Overloaded, DeadlineExceeded, FeaturesUnavailable, ModelError)
-# What may be the fault of whose flight it was: their deadline, how many rows they brought, their moment.
-_OF_THE_LEADER = (LiveUnavailable, Overloaded, DeadlineExceeded, FeaturesUnavailable)
 
 
 class Computing:
@@ -38,6 +37,16 @@ class Computing:
         self._flights, self._flying, self._spares = flights, flying, spares
         self._l1, self._clock, self._keeps_inputs = l1, clock, keeps_inputs
         self._loop = asyncio.get_running_loop()
+
+    def begin(self, asking: Asking, miss: Miss, computed: Computed) -> None:
+        """As `compute` for one miss that brought its features, without a task."""
+        miss.outcome.miss_reason = miss.reason
+        if (refusal := self._refusal(asking, miss.version, [miss])) is not None:
+            self.settle(miss, refusal[0])
+            computed.on_answer(miss.outcome)
+            return
+        start = partial(self._flying.start, miss.version, asking.deadline_s, asking.trace)
+        Single(asking, miss, computed, self.settle).board(self._flights, self._flight(miss), start)
 
     async def compute(self, asking: Asking, misses: Sequence[Miss]) -> None:
         """Every outcome has an answer or an error. Raises ClientGone."""
@@ -83,14 +92,14 @@ class Computing:
             try:
                 await asking.wait(wait.done)
             finally:
-                self._flights.leave(wait)
+                self._flights.leave(wait.wait)
             has_time = self._loop.time() < asking.deadline_s
             again, own = [], set(wanted)
             for place, flown in zip(open_, wait.flights, strict=True):
                 if flown.result is None:
                     continue  # the deadline has passed
                 results[place] = flown.result
-                if flown not in own and has_time and isinstance(flown.result, _OF_THE_LEADER):
+                if flown not in own and has_time and isinstance(flown.result, OF_THE_LEADER):
                     again.append(place)
             open_ = again
         return results

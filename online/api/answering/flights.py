@@ -1,6 +1,6 @@
 """Single flight: identical misses in a worker share one execution, which belongs to none of them.
 
-A flight runs in a task of its own group, so a caller that fails or goes away fails nobody else; when the last
+A flight belongs to its own group, so a caller that fails or goes away fails nobody else; when the last
 caller of a group has gone, the group is cancelled, and with it the work at the replica. A flight that failed for a
 reason that may be its first caller's (its deadline, its many rows) is flown again, by another of those who waited
 for it and still have time: `computing.py` does that.
@@ -9,7 +9,8 @@ for it and still have time: `computing.py` does that.
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from online.errors import LiveUnavailable, ServingError
 from schemas.wire import Tensor
@@ -57,8 +58,15 @@ class Flight:
         """The first result counts; all who wait are told at once, not in a later turn of the event loop."""
         if self.result is None:
             self.result = result
-            for wait in self.waits:
+            waits, self.waits = self.waits, []
+            for wait in waits:
                 wait.on_landed()
+
+
+class Work(Protocol):
+    """What flies a group."""
+
+    def cancel(self) -> object: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -66,28 +74,39 @@ class _Group:
     """Flights that were started together. `waited_for`: those that still have a caller."""
 
     flights: Sequence[Flight]
-    task: "asyncio.Task[None]"
+    work: Work | None = None
     waited_for: int = 0
+    has_ended: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """A caller's share in flights: `done` when all have landed, or the caller waits no longer."""
+    """A caller's share in flights: `tell` is called once, when all have landed."""
 
     flights: Sequence[Flight]
     left: int
-    done: "asyncio.Future[None]" = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.done = asyncio.get_running_loop().create_future()
+    tell: Callable[[], None]
 
     def on_landed(self) -> None:
         self.left -= 1
-        if self.left <= 0 and not self.done.done():
-            self.done.set_result(None)
+        if self.left == 0:
+            self.tell()
+
+
+class Boarded(NamedTuple):
+    """`done` when all have landed; whoever waits no longer may end it too."""
+
+    wait: Wait
+    done: "asyncio.Future[None]"
+
+    @property
+    def flights(self) -> Sequence[Flight]:
+        return self.wait.flights
 
 
 Fly = Callable[[Sequence[Flight]], Coroutine[Any, Any, None]]
+# As `Fly`, but it only begins, without a task. The second argument is called once nobody is to join any more.
+Start = Callable[[Sequence[Flight], Callable[[], None]], Work]
 
 
 class Flights:
@@ -98,11 +117,25 @@ class Flights:
         self._loop = asyncio.get_running_loop()
         self.shared = 0
 
-    def board(self, wanted: Sequence[Flight], fly: Fly) -> Wait:
+    def board(self, wanted: Sequence[Flight], fly: Fly) -> Boarded:
+        """As `join`, for a coroutine: new flights are a task's.
+
+        Args:
+            fly: must land each flight that it is given.
+        """
+        done: asyncio.Future[None] = self._loop.create_future()
+
+        def start(flights: Sequence[Flight], ended: Callable[[], None]) -> Work:
+            return self._loop.create_task(_fly(flights, fly, ended), name="flight")
+
+        return Boarded(self.join(wanted, start, partial(_set, done)), done)
+
+    def join(self, wanted: Sequence[Flight], start: Start, tell: Callable[[], None]) -> Wait:
         """Joins the flights that are in the air already, and starts the others as one group.
 
         Args:
-            wanted: new flights as this caller would fly them; `fly` must resolve `done` of each that it is given.
+            wanted: new flights as this caller would fly them.
+            tell: called once when all have landed, also before this returns.
         """
         places, new = [], []
         for flight in wanted:
@@ -114,17 +147,18 @@ class Flights:
             else:
                 self.shared += 1
             places.append(flying)
-        if new:
-            group = _Group(new, self._loop.create_task(self._fly(new, fly), name="flight"))
-            for flight in new:
-                flight.group = group
-        wait = Wait(places, len(set(places)))
+        group = _Group(new)
+        for flight in new:
+            flight.group = group
+        wait = Wait(places, len(set(places)), tell)
         for flight in set(places):
             self._enter(flight)
             if flight.result is None:
                 flight.waits.append(wait)
             else:
                 wait.on_landed()
+        if new:
+            group.work = start(new, partial(self._end, group))
         return wait
 
     def leave(self, wait: Wait) -> None:
@@ -136,15 +170,16 @@ class Flights:
             group = flight.group
             if flight.callers == 0 and group is not None:
                 group.waited_for -= 1
-                if group.waited_for == 0 and not group.task.done():
-                    group.task.cancel()
-                    self._land(group.flights)  # nobody may board what is being cancelled
+                if group.waited_for == 0 and not group.has_ended and group.work is not None:
+                    group.work.cancel()
+                    self._end(group)  # nobody may board what is being cancelled
 
     async def close(self) -> None:
-        tasks = {flight.group.task for flight in self._in_air.values() if flight.group}
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        works = {id(flight.group): flight.group.work for flight in self._in_air.values() if flight.group}
+        for work in works.values():
+            if work is not None:
+                work.cancel()
+        if tasks := [work for work in works.values() if isinstance(work, asyncio.Task)]:
             await asyncio.wait(tasks)
 
     def _enter(self, flight: Flight) -> None:
@@ -152,17 +187,24 @@ class Flights:
             flight.group.waited_for += 1
         flight.callers += 1
 
-    def _land(self, flights: Sequence[Flight]) -> None:
-        for flight in flights:
+    def _end(self, group: _Group) -> None:
+        group.has_ended = True
+        for flight in group.flights:
             if self._in_air.get(flight.key) is flight:
                 del self._in_air[flight.key]
 
-    async def _fly(self, flights: Sequence[Flight], fly: Fly) -> None:
-        try:
-            await fly(flights)
-        finally:
-            self._land(flights)
-            # Cancelled, or a mistake of ours: nobody may wait on a flight that will not land.
-            for flight in flights:
-                if not flight.is_landing:
-                    flight.land(LiveUnavailable("the work on this was given up"))
+
+async def _fly(flights: Sequence[Flight], fly: Fly, ended: Callable[[], None]) -> None:
+    try:
+        await fly(flights)
+    finally:
+        ended()
+        # Cancelled, or a mistake of ours: nobody may wait on a flight that will not land.
+        for flight in flights:
+            if not flight.is_landing:
+                flight.land(LiveUnavailable("the work on this was given up"))
+
+
+def _set(done: "asyncio.Future[None]") -> None:
+    if not done.done():
+        done.set_result(None)

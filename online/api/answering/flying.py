@@ -11,7 +11,7 @@ from online.api.answering.features import FeatureSource
 from online.api.answering.flights import Flight
 from online.api.answering.landing import Arrival, Landing
 from online.api.answering.write_back import WriteBack
-from online.api.live.contract import Live
+from online.api.live.contract import Live, Sending
 from online.api.lookup.clock import RedisClock
 from online.api.routes.view import ModelView, VersionView
 from online.errors import InvalidFeatures, Overloaded, ServingError
@@ -39,6 +39,19 @@ class Flying:
     def refusal(self, version: VersionView, deadline_s: float, rows: int) -> Overloaded | None:
         """The live tier's answer, where it is known without asking."""
         return self._live.refusal(version.digest, deadline_s, min(rows, version.manifest.max_batch_rows))
+
+    def start(
+        self,
+        version: VersionView,
+        deadline_s: float,
+        trace: TraceContext | None,
+        flights: Sequence[Flight],
+        ended: Callable[[], None],
+    ) -> Sending:
+        """As `fly`, for one flight that brings its tensors: without a task. `ended`: as in `flights.Start`."""
+        (flight,) = flights
+        answered = _Answered(self._landing, version, flight, self._clock.now_ms(), ended)
+        return self._live.send(answered, version.digest, version.tag, flight.tensors or [], deadline_s, trace)
 
     async def fly(
         self,
@@ -101,6 +114,31 @@ class Flying:
                 flight.land(error)
             return
         self._landing.add(Arrival(version, flights, result, computed_at_ms, features_us))
+
+
+class _Answered:
+    """Lands one flight with what the live tier says."""
+
+    __slots__ = ("_computed_at_ms", "_ended", "_flight", "_landing", "_version")
+
+    def __init__(
+        self,
+        landing: Landing,
+        version: VersionView,
+        flight: Flight,
+        computed_at_ms: int,
+        ended: Callable[[], None],
+    ) -> None:
+        self._landing, self._version, self._flight = landing, version, flight
+        self._computed_at_ms, self._ended = computed_at_ms, ended
+
+    def on_result(self, result: wire.Result) -> None:
+        self._ended()
+        self._landing.add(Arrival(self._version, (self._flight,), result, self._computed_at_ms, 0))
+
+    def on_error(self, error: ServingError) -> None:
+        self._ended()
+        self._flight.land(error)
 
 
 def by_shape(flights: Iterable[Flight]) -> Iterable[Sequence[Flight]]:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import cachebox
 
@@ -72,7 +73,8 @@ class L1:
 
     def put(self, key: bytes, kept: Kept) -> None:
         if self._kept is not None:
-            self._kept.insert(key, kept)
+            with suppress(OverflowError):  # larger than all that may be kept
+                self._kept.insert(key, kept)
 
     def drop(self, key: bytes) -> None:
         if self._kept is not None:

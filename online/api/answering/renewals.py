@@ -13,7 +13,7 @@ from online.api.answering.flying import Flying
 from online.api.answering.miss import flight_subject
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import Command, command
+from online.api.lookup.resp import command
 from online.api.routes.view import ModelView, VersionView
 from schemas.keys import lease_prefix, live_key
 
@@ -71,7 +71,7 @@ class Renewals:
         try:
             await asyncio.wait([wait.done], timeout=self._deadline_s)
         finally:
-            self._flights.leave(wait)
+            self._flights.leave(wait.wait)
         is_renewed = isinstance(wait.flights[0].result, LiveResult)
         self.counts["done" if is_renewed else "failed"] += 1
         return is_renewed
@@ -83,7 +83,7 @@ class Renewals:
         key = lease_prefix(version.model, version.name) + entity
         words = (b"SET", key, b"1", b"NX", b"PX", b"%d" % self._lease_ms)
         try:
-            (reply,) = await self._link.ask([Command(key, command(*words))])
+            (reply,) = await self._link.ask([(key, command(*words))])
         except (RedisDown, RedisSlow):
             return False
         if reply not in (b"OK", "OK"):

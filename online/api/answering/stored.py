@@ -43,7 +43,7 @@ class Waiting(Protocol):
 
 
 class _Replies:
-    """Takes the replies to the look-up of one entity in the place of a future: see `Sink`."""
+    """Takes the replies to the look-up of one item in the place of a future: see `Sink`."""
 
     __slots__ = ("_asking", "_began_ns", "_is_done", "_miss", "_settle", "_waiting")
 
@@ -81,7 +81,8 @@ class _Replies:
     def set_exception(self, error: Exception) -> None:
         self._is_done = True
         miss = self._miss
-        miss.reason = reason_of(error)
+        if miss.tensors is None:
+            miss.reason = reason_of(error)
         miss.outcome.lookup_us = (time.perf_counter_ns() - self._began_ns) // 1000
         self._waiting.on_miss(miss)
 
@@ -124,6 +125,18 @@ class Stored:
             replies.set_exception(BreakerOpen("what does not count any more is not known yet"))
         else:
             self._link.send(questions(version, item.raw), replies)
+
+    def look_up_brought(self, asking: Asking, miss: Miss, waiting: Waiting) -> None:
+        """As `look_up`, for features that the caller brought."""
+        replies = _Replies(self._settle_stored, asking, miss, time.perf_counter_ns(), waiting)
+        is_asked = self._keeps_inputs and not (asking.wish.is_no_cache and self._cap.take(miss.version.model))
+        if not is_asked:
+            miss.outcome.lookup_us = 0
+            waiting.on_miss(miss)
+        elif self._invalidations.of(miss.version.model) is None:
+            replies.set_exception(BreakerOpen("what does not count any more is not known yet"))
+        else:
+            self._link.send([get(kept_input_key(miss))], replies)
 
     def looked_up(
         self, asking: Asking, item: Item, waiting: Waiting, began_ns: int, found: list[object] | Exception

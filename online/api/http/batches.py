@@ -29,16 +29,19 @@ class Batches:
 
     def __init__(self, answerer: Answerer, hits: BatchHits, teller: Teller, clock: RedisClock) -> None:
         self._answerer, self._hits, self._teller, self._clock = answerer, hits, teller, clock
+        self._turns = hits.turns
 
     async def serve(self, asking: Asking, asked: Exchange) -> None:
         """Raises InvalidRequest, ClientGone."""
+        await self._turns.next()
         parsed = parse_batch(parse_json(asked.body))
         route_us, began_ns = us_since(asked.started_ns), time.perf_counter_ns()
         lane = self._hits.lane(asking)
         answers, lookup_us = await self._answers(asking, lane, parsed, began_ns)
+        await self._turns.next()
         post_ns = time.perf_counter_ns()
         now_us = self._clock.now_us()
-        body = self._body(answers, asked.head.request_id, now_us // 1000)
+        body = self._body(answers, asked.request_id, now_us // 1000)
         post_us = us_since(post_ns)
         outcomes = [one for one in answers if isinstance(one, Outcome)] or [Outcome(lookup_us=lookup_us)]
         send(asked, 200, body, None, outcome_lines(asking, outcomes, route_us, post_us))
@@ -81,7 +84,7 @@ class Batches:
         times_us: tuple[int, int, int, int],
     ) -> list[Row]:
         """The rows, in order. `times_us`: in total, before the look-up, of it, and for the answers' text."""
-        sink, samples, request_id = self._teller.sink, self._teller.samples, asked.head.request_id
+        sink, samples, request_id = self._teller.sink, self._teller.samples, asked.request_id
         if sink is None:
             return []
         rows: list[Row] = []

@@ -59,11 +59,11 @@ def etag_of(outcome: Outcome) -> bytes:
     version, outputs = outcome.version, outcome.outputs
     if version is None or outputs is None or outcome.source is Source.DEFAULT:
         return b""
-    return etag_of_outputs(version, outcome.computed_at_ms, outputs)
+    return etag_of_numbers(version, outcome.computed_at_ms, _numbers(len(outputs)).pack(*outputs))
 
 
-def etag_of_outputs(version: VersionView, computed_at_ms: int, outputs: Sequence[float]) -> bytes:
-    numbers = _numbers(len(outputs)).pack(*outputs)
+def etag_of_numbers(version: VersionView, computed_at_ms: int, numbers: bytes) -> bytes:
+    """`numbers`: the outputs, packed as `schemas.codec` does it."""
     return b'W/"%b-%x-%x"' % (version.etag_seed, computed_at_ms, crc32(numbers))
 
 

@@ -8,10 +8,9 @@ import orjson
 
 from online.api.answering.outcome import Outcome
 from online.api.http.problems import problem
-from schemas.names import is_unicode
+from schemas.names import STAGES, is_unicode
 
-_STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
-_LIVE_TIMING = ", ".join(f"{stage};dur=%.3f" for stage in _STAGES).encode()
+_LIVE_TIMING = ", ".join(f"{stage};dur=%.3f" for stage in STAGES).encode()
 
 
 def result_json(outcome: Outcome, request_id: str, now_ms: int) -> bytes:
@@ -48,12 +47,13 @@ def render(outcome: Outcome) -> bytes:
     return orjson.dumps(document)[:-1] + b',"age_s":'
 
 
+@lru_cache(maxsize=1024)  # a generation has one time for all its answers
 def rfc3339(ms: int) -> str:
     """UTC with milliseconds."""
     return f"{_to_the_second(ms // 1000)}.{ms % 1000:03d}Z"
 
 
-@lru_cache(maxsize=1024)  # a generation has one time for all its answers, and live ones are of this second
+@lru_cache(maxsize=1024)  # live ones are of this second
 def _to_the_second(s: int) -> str:
     return datetime.fromtimestamp(s, UTC).replace(tzinfo=None).isoformat()
 

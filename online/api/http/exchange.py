@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from online.api.http.head import Head, Target
+from online.api.http.head import Head, Target, request_id_of
 
 if TYPE_CHECKING:
     from online.api.http.protocol import PredictionProtocol
@@ -25,6 +25,7 @@ class Exchange:
     The attributes in uvicorn's names are read by its protocol, in whose place of a request this stands.
 
     Attributes:
+        request_id: taken from the head, or made.
         started_s, started_ns: when the head was read, by the event loop's clock and by `perf_counter_ns`.
         is_too_large: the body is over the limit, and was not kept.
         trace: what it is part of; set only where answers are traced.
@@ -32,7 +33,8 @@ class Exchange:
 
     __slots__ = (
         *("_chunks", "_size", "disconnected", "head", "is_due", "is_too_large", "keep_alive", "method"),
-        *("more_body", "protocol", "response_complete", "started_ns", "started_s", "target", "trace"),
+        *("more_body", "protocol", "request_id", "response_complete", "started_ns", "started_s", "target"),
+        "trace",
     )
     message_event = _NoEvent()
     trace: "RequestTrace | None"
@@ -49,6 +51,7 @@ class Exchange:
     ) -> None:
         self.protocol, self.method, self.target, self.head = protocol, method, target, head
         self.keep_alive, self.started_s, self.started_ns = keep_alive, started_s, started_ns
+        self.request_id = request_id_of(head.request_id)
         self._chunks: list[bytes] | None = None
         self._size = 0
         self.more_body, self.is_due, self.is_too_large = True, False, False

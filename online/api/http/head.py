@@ -26,6 +26,14 @@ class Kind(Enum):
     BATCH = "batch"
 
 
+# Of a span: the route, not the path, so that spans of one kind have one name.
+SPAN_NAMES = {
+    Kind.GET: "GET /v1/models/{model}/predictions/{entity}",
+    Kind.PREDICT: "POST /v1/models/{model}/predict",
+    Kind.BATCH: "POST /v1/models/{model}/predictions:batch",
+}
+
+
 class Target(NamedTuple):
     """`entity` is still percent-encoded."""
 
@@ -35,15 +43,15 @@ class Target(NamedTuple):
 
 
 class Head(NamedTuple):
-    """`request_id`: taken or made. The others as sent; `deadline_ms` None where not asked for.
+    """As sent, None where not.
 
-    `is_plain`: the request had none of them.
+    `is_plain`: none of them changes what a GET is answered.
     """
 
-    request_id: str
-    deadline_ms: bytes | None
-    content_type: bytes
-    content_length: bytes | None
+    request_id: bytes | None = None
+    deadline_ms: bytes | None = None
+    content_type: bytes = b""
+    content_length: bytes | None = None
     cache_control: bytes | None = None
     if_none_match: bytes | None = None
     is_plain: bool = False
@@ -94,6 +102,7 @@ def decode_entity(encoded: bytes) -> str:
 _entity_error = [{"field": "entity", "reason": "must be percent-encoded UTF-8"}]
 
 
+PLAIN_HEAD = Head(is_plain=True)
 READ_HEADERS = frozenset(
     (b"x-request-id", b"content-type", b"content-length", b"x-deadline-ms", b"cache-control", b"if-none-match")
 )
@@ -111,6 +120,8 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
             request_id = value
         elif name == b"content-type":
             content_type = value
+        elif name == TRACEPARENT:
+            traceparent = value
         elif name == b"content-length":
             content_length = value
         elif name == b"x-deadline-ms":
@@ -119,20 +130,14 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
             cache_control = value if cache_control is None else cache_control + b"," + value
         elif name == b"if-none-match":
             if_none_match = value if if_none_match is None else if_none_match + b"," + value
-        elif name == TRACEPARENT:
-            traceparent = value
     return Head(
-        *(clean_request_id(request_id), deadline_ms, content_type, content_length, cache_control, if_none_match),
+        *(request_id, deadline_ms, content_type, content_length, cache_control, if_none_match),
+        is_plain=(deadline_ms, content_length, cache_control, if_none_match) == (None,) * 4,
         traceparent=traceparent,
     )
 
 
-def plain_head() -> Head:
-    """Of a request that has no header of those that are read."""
-    return Head(clean_request_id(None), None, b"", None, is_plain=True)
-
-
-def clean_request_id(given: bytes | None) -> str:
+def request_id_of(given: bytes | None) -> str:
     """Visible ASCII of what was given, at most 128 bytes; one of our own where that leaves nothing."""
     if given:
         kept = given[:MAX_REQUEST_ID_BYTES].translate(None, delete=_INVISIBLE)

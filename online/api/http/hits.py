@@ -1,4 +1,5 @@
-"""The short way of most requests: a GET of one entity, with no header of ours, that hits one precomputed set.
+"""The short way of most requests: for one entity, with nothing asked that changes the answer, that hit one
+precomputed set.
 
 It does what `Predictions` and `Stored` do for just this case, in a third of their calls; whatever turns out to be
 different goes on their way, with the replies it has. A test holds the answers of both ways against each other.
@@ -8,11 +9,16 @@ import logging
 import time
 from collections.abc import Callable
 
+import orjson
+
+from online.api.answering.asking import Asking
 from online.api.answering.l1 import L1, Kept
+from online.api.answering.outcome import Item
 from online.api.http.exchange import Exchange
-from online.api.http.head import Kind
+from online.api.http.head import SPAN_NAMES, Kind
 from online.api.http.lanes import Lane, Lanes, sampled_hit, told
 from online.api.http.sink import LogSink
+from online.api.http.steps import Steps
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
@@ -24,12 +30,11 @@ log = logging.getLogger(__name__)
 
 # An entity of these is in the path as it is, and is its own field; the limit is that of a plain field too.
 _PLAIN = bytes(set(range(0x21, 0x7F)) - {ord("%")})
-# Of a span: the route, not the path, so that spans of one kind have one name.
-GET_NAME = "GET /v1/models/{model}/predictions/{entity}"
 _HEAD = (
-    b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\netag: %b\r\nage: %d\r\n"
+    b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
     b"%bserver-timing: route;dur=%.3f, lookup;dur=%.3f, post;dur=%.3f\r\n"
 )
+_GET_LINES = b"etag: %b\r\nage: %d\r\n%b"
 
 
 class Hits:
@@ -45,84 +50,134 @@ class Hits:
         sink: LogSink | None,
         samples: Samples,
         tracer: AnswerTracer | None,
-        give_back: "Callable[[Reply, list[object] | Exception], None]",
+        give_back: "Callable[[Hit, list[object] | Exception], None]",
     ) -> None:
         self._lanes, self._link, self._l1, self._clock = lanes, link, l1, clock
         self._invalidations, self._sink = invalidations, sink
         self._samples, self._tracer, self.give_back = samples, tracer, give_back
+        self._landed = Steps[Hit](self._is_told, self._is_sent, self._log, failed=self._fail)
 
-    def take(self, exchange: Exchange, model: str) -> bool:
-        """Whether this request goes the short way; it is answered now, or where the reply is read."""
+    def take_plain(self, exchange: Exchange, model: str) -> bool:
+        """As `take`, by the path alone, of a request that has not been checked."""
         kind, _, raw = exchange.target
         if kind is not Kind.GET or exchange.method != b"GET" or not exchange.head.is_plain:
             return False
         if not 0 < len(raw) <= MAX_PLAIN_FIELD_BYTES or raw.translate(None, delete=_PLAIN):
             return False
+        return self.take(exchange, model, raw)
+
+    def take(self, exchange: Exchange, model: str, raw: bytes, checked: tuple[Asking, Item] | None = None) -> bool:
+        """Whether this request goes the short way; it is answered when the turn of the loop ends that finds it.
+
+        Args:
+            raw: the entity. Nothing else that the request says changes its answer.
+            checked: the request, where it has been.
+        """
         marks, lane = self._invalidations.of(model), self._lanes.of_model(model)
         if marks is None or raw in marks or lane is None:
             return False
-        began_ns = time.perf_counter_ns()
-        reply = Reply(self, exchange, lane, raw, began_ns, (began_ns - exchange.started_ns) // 1000)
-        kept = self._l1.get(lane.version.l1_prefix + raw)
-        if kept is not None:
-            self._answer(reply, kept)
+        hit = Hit(self, exchange, lane, raw, checked)
+        hit.kept = self._l1.get(lane.version.l1_prefix + raw)
+        if hit.kept is None:
+            self._link.send(lane.questions(raw), hit)
         else:
-            self._link.send(lane.questions(raw), reply)
+            self.land(hit)
         return True
 
-    def on_replies(self, reply: "Reply", replies: list[object]) -> None:
-        precomputed, written_back = replies
-        kept = reply.lane.kept(reply.raw, precomputed, written_back, self._l1, is_tagged=True)
-        if kept is None:
-            self.give_back(reply, replies)
-        else:
-            self._answer(reply, kept)
+    def land(self, hit: "Hit") -> None:
+        """Its replies are there, or it was kept."""
+        self._landed.add(hit)
 
-    def _answer(self, reply: "Reply", kept: Kept) -> None:
-        exchange, lane = reply.exchange, reply.lane
+    def _is_told(self, hit: "Hit") -> bool:
+        """Makes the answer; what turns out to be no plain hit goes on by the general way."""
+        if hit.kept is None:
+            precomputed, written_back = hit.replies
+            hit.kept = hit.lane.kept(hit.raw, precomputed, written_back, self._l1, is_tagged=True)
+            if hit.kept is None:
+                self.give_back(hit, hit.replies)
+                return False
+        self._tell(hit, hit.kept)
+        return True
+
+    def _is_sent(self, hit: "Hit") -> bool:
+        hit.exchange.answer(200, hit.head, hit.body)
+        return True
+
+    def _fail(self, hit: "Hit", error: Exception) -> None:
+        """A mistake of ours costs this request the short way."""
+        log.error("a hit failed", exc_info=error, extra={"request_id": hit.exchange.request_id})
+        if not hit.exchange.response_complete:
+            self.give_back(hit, error)
+
+    def _tell(self, hit: "Hit", kept: Kept) -> None:
+        exchange, lane = hit.exchange, hit.lane
         post_ns = time.perf_counter_ns()
-        lookup_us = (post_ns - reply.began_ns) // 1000
-        now_us = self._clock.now_us()
-        age_s = max(0, now_us // 1000 - kept.computed_at_ms) // 1000
-        request_id = exchange.head.request_id
-        request_id_bytes = request_id.encode()
-        body = told(kept, request_id_bytes, now_us // 1000)
-        post_us = (time.perf_counter_ns() - post_ns) // 1000
-        timings_ms = (reply.route_us / 1e3, lookup_us / 1e3, post_us / 1e3)
-        head = (len(body), request_id_bytes, kept.etag, age_s, lane.version.cache_lines, *timings_ms)
-        exchange.answer(200, _HEAD % head, body)
-        if self._sink is None:
-            return
-        sampled = sampled_hit(self._samples, request_id, lane, reply.raw, kept)
-        times_us = ((time.perf_counter_ns() - exchange.started_ns) // 1000, reply.route_us, lookup_us, post_us)
-        row = lane.row(kept, reply.raw.decode(), request_id, now_us, times_us, sampled)
-        self._sink.add(lane.version.model, row)
+        hit.lookup_us = (post_ns - hit.began_ns) // 1000
+        hit.now_us = now_us = self._clock.now_us()
+        now_ms = now_us // 1000
+        request_id = exchange.request_id.encode()
+        # One that we made needs no quoting.
+        quoted = request_id if exchange.head.request_id is None else orjson.dumps(exchange.request_id)[1:-1]
+        hit.body = told(kept, quoted, now_ms)
+        hit.post_us = (time.perf_counter_ns() - post_ns) // 1000
+        more = b""
+        if exchange.target.kind is Kind.GET:
+            age_s = max(0, now_ms - kept.computed_at_ms) // 1000
+            more = _GET_LINES % (kept.etag, age_s, lane.version.cache_lines)
+        timings_ms = (hit.route_us / 1e3, hit.lookup_us / 1e3, hit.post_us / 1e3)
+        hit.head = _HEAD % (len(hit.body), request_id, more, *timings_ms)
+
+    def _log(self, hit: "Hit") -> bool:
+        sink, exchange, lane, kept = self._sink, hit.exchange, hit.lane, hit.kept
+        if sink is None:
+            return False
+        assert kept is not None
+        request_id, total_us = exchange.request_id, (time.perf_counter_ns() - exchange.started_ns) // 1000
+        sampled = sampled_hit(self._samples, request_id, lane, hit.raw, kept)
+        times_us = (total_us, hit.route_us, hit.lookup_us, hit.post_us)
+        row = lane.row(kept, hit.raw.decode(), request_id, hit.now_us, times_us, sampled)
+        sink.add(lane.version.model, row)
         if self._tracer is not None and exchange.trace is not None:
-            self._tracer.end(exchange.trace, GET_NAME, lane.version.model, row)
+            self._tracer.end(exchange.trace, SPAN_NAMES[exchange.target.kind], lane.version.model, row)
+        return True
 
 
-class Reply:
-    """One look-up on its way; stands where a future would: see `Sink`."""
+class Hit:
+    """One request on the short way; stands where a future would while it is looked up: see `Sink`.
 
-    __slots__ = ("_hits", "_is_done", "began_ns", "exchange", "lane", "raw", "route_us")
+    Attributes:
+        checked: the request, where it was checked before it came this way.
+        kept: what is answered, once that is known.
+        replies: Redis's, where it was asked.
+        head, body, now_us, lookup_us, post_us: set when the answer is made.
+    """
+
+    __slots__ = (
+        *("_hits", "_is_done", "began_ns", "body", "checked", "exchange", "head", "kept", "lane", "lookup_us"),
+        *("now_us", "post_us", "raw", "replies", "route_us"),
+    )
+    head: bytes
+    body: bytes
+    now_us: int
+    lookup_us: int
+    post_us: int
 
     def __init__(
-        self, hits: Hits, exchange: Exchange, lane: Lane, raw: bytes, began_ns: int, route_us: int
+        self, hits: Hits, exchange: Exchange, lane: Lane, raw: bytes, checked: tuple[Asking, Item] | None
     ) -> None:
-        self._hits, self.exchange, self.lane, self.raw = hits, exchange, lane, raw
-        self.began_ns, self.route_us, self._is_done = began_ns, route_us, False
+        self._hits, self.exchange, self.lane, self.raw, self.checked = hits, exchange, lane, raw, checked
+        self.began_ns = began_ns = time.perf_counter_ns()
+        self.route_us = (began_ns - exchange.started_ns) // 1000
+        self._is_done = False
+        self.kept: Kept | None = None
+        self.replies: list[object] = []
 
     def done(self) -> bool:
         return self._is_done
 
     def set_result(self, replies: list[object]) -> None:
-        self._is_done = True
-        try:
-            self._hits.on_replies(self, replies)
-        except Exception as error:
-            # A mistake of ours costs this request the short way, and the connection's others nothing.
-            log.exception("a hit failed", extra={"request_id": self.exchange.head.request_id})
-            self._hits.give_back(self, error)
+        self._is_done, self.replies = True, replies
+        self._hits.land(self)
 
     def set_exception(self, error: Exception) -> None:
         self._is_done = True

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import orjson
 
 from online.api.answering.l1 import L1, Kept
-from online.api.http.conditional import etag_of_outputs
+from online.api.http.conditional import etag_of_numbers
 from online.api.http.documents import rfc3339
 from online.api.lookup.resp import Command, get, hget
 from online.api.requestlog.buffer import Row
 from online.api.requestlog.samples import Samples
 from online.api.routes.view import Layer, ModelView, VersionView
-from schemas.codec import CorruptValue, unpack
+from schemas.codec import HEAD_BYTES, CorruptValue, unpack
 from schemas.http import Source
 from schemas.keys import bucket_of, field_of
 
@@ -45,25 +45,23 @@ class Lane(NamedTuple):
         Args:
             is_tagged: whether its ETag is of use, though L1 keeps nothing.
         """
-        version, layer = self.version, self.layer
         if written_back is not None or not isinstance(precomputed, bytes):
             return None
+        version, layer = self.version, self.layer
         try:
-            found = unpack(precomputed, raw, layer.ordinal, version.output_count)
+            _, computed_at_ms, outputs = unpack(precomputed, raw, layer.ordinal, version.output_count)
         except CorruptValue:
             return None
-        outputs, computed_at_ms = found.outputs, found.computed_at_ms
         answer = version.maker.answer(outputs)
-        own = {"label": answer.label, "confidence": answer.confidence, "outputs": answer.outputs}
-        rendered = b'{"entity":%b,%b,%b,"computed_at":"%b","age_s":' % (
-            orjson.dumps(raw.decode()),
-            self.text,
-            orjson.dumps(own)[1:-1],
-            rfc3339(computed_at_ms).encode(),
-        )
-        etag = etag_of_outputs(version, computed_at_ms, outputs) if is_tagged or l1.keeps else b""
+        named, label, confidence = answer
+        own = orjson.dumps({"label": label, "confidence": confidence, "outputs": named})
+        entity, computed_at = orjson.dumps(raw.decode()), rfc3339(computed_at_ms).encode()
+        rendered = b'{"entity":%b,%b,%b,"computed_at":"%b","age_s":' % (entity, self.text, own[1:-1], computed_at)
+        keeps, etag = l1.keeps, b""
+        if is_tagged or keeps:
+            etag = etag_of_numbers(version, computed_at_ms, precomputed[HEAD_BYTES:])
         kept = Kept(outputs, answer, computed_at_ms, layer.generation, rendered, etag)
-        if l1.keeps:
+        if keeps:
             l1.put(version.l1_prefix + raw, kept)
         return kept
 
@@ -113,7 +111,9 @@ class Lanes:
 
     def of_model(self, model: str) -> Lane | None:
         """That of its present view; None where more is to be looked at."""
-        view = self._views.get(model)
+        view, lane = self._views.get(model), self._lanes.get(model)
+        if lane is not None and lane.view is view:
+            return lane
         return None if view is None else self.of(view)
 
     def of(self, view: ModelView) -> Lane | None:

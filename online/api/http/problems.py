@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from online.api.http.head import read_head
+from online.api.http.head import read_head, request_id_of
 from online.errors import InvalidRequest, MethodNotAllowed, NotFound, ServingError
 from schemas.names import is_unicode
 
@@ -88,7 +88,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
 
 def _response(request: Request, error: ServingError, extra: Mapping[str, str] | None = None) -> Response:
-    request_id = read_head(request.scope["headers"]).request_id
+    request_id = request_id_of(read_head(request.scope["headers"]).request_id)
     headers = {**(extra or {}), "X-Request-Id": request_id}
     if (seconds := retry_after(error)) is not None:
         headers["Retry-After"] = seconds.decode()

@@ -12,8 +12,10 @@ from typing import Any, Protocol, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from online.api.http.arrivals import Arrivals
 from online.api.http.exchange import Exchange
-from online.api.http.head import plain_head, read_head, target_of
+from online.api.http.head import PLAIN_HEAD, Target, read_head, target_of
+from online.api.http.known_heads import KnownHeads
 
 
 class Handler(Protocol):
@@ -21,6 +23,8 @@ class Handler(Protocol):
 
     max_body_bytes: int
     read_headers: frozenset[bytes]
+    known_heads: KnownHeads
+    arrivals: Arrivals
 
     def begin(self, exchange: Exchange) -> None:
         """Answers it, now or soon; does not raise."""
@@ -39,10 +43,11 @@ class PredictionProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._handler: Handler = cast(Any, self.app).handler
         self._is_held = self._is_starting = self._has_head = False
+        self._is_between = True  # requests: the parser has taken in whole ones
         self._started: RequestResponseCycle | None = None
         self.on_lost: set[Callable[[], None]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._heard_s = 0.0
+        self._heard_s, self._heard_ns = 0.0, 0
 
     def default_lines(self) -> bytes:
         """The server's own headers; uvicorn makes a new list of them each second."""
@@ -68,10 +73,43 @@ class PredictionProtocol(HttpToolsProtocol):
             call()
 
     def data_received(self, data: bytes) -> None:
-        self._heard_s = self.loop.time()
+        self._heard_s, self._heard_ns = self.loop.time(), time.perf_counter_ns()
+        self._handler.arrivals.add(self, data)
+
+    def shutdown(self) -> None:
+        self._handler.arrivals.take_in()  # what was received is answered
+        super().shutdown()
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def take_in(self, data: bytes) -> None:
+        """What was received; see `Arrivals`."""
+        if self.is_lost:
+            return
+        before = self.cycle
+        if not self._is_between or (before is not None and not before.response_complete):
+            super().data_received(data)
+            return
+        heads = self._handler.known_heads
+        target = heads.target_of(data)
+        if target is not None:
+            self._begin_known(target)
+            return
         super().data_received(data)
+        now = self.cycle
+        if self._is_between and now is not before and isinstance(now, Exchange) and now.head is PLAIN_HEAD:
+            heads.learn(data, self.headers)
+
+    def _begin_known(self, target: Target) -> None:
+        """As the parser's calls for a whole request without a body would."""
+        exchange = Exchange(self, b"GET", target, PLAIN_HEAD, True, self._heard_s, self._heard_ns)
+        exchange.more_body = False
+        self.cycle = self._started = cast(RequestResponseCycle, exchange)
+        self._handler.begin(exchange)
 
     def on_message_begin(self) -> None:
+        self._is_between = False
         self.url = b""
         self.expect_100_continue = self._has_head = False
         self.headers = []
@@ -96,10 +134,10 @@ class PredictionProtocol(HttpToolsProtocol):
             self,
             parser.get_method(),
             target,
-            read_head(self.headers) if self._has_head else plain_head(),
+            read_head(self.headers) if self._has_head else PLAIN_HEAD,
             parser.should_keep_alive() and parser.get_http_version() != "1.0",
-            self.loop.time(),
-            time.perf_counter_ns(),
+            self._heard_s,
+            self._heard_ns,
         )
         before, self.cycle = self.cycle, cast(RequestResponseCycle, exchange)
         length = exchange.head.content_length
@@ -121,6 +159,7 @@ class PredictionProtocol(HttpToolsProtocol):
                 self._begin_if_ready(exchange)
 
     def on_message_complete(self) -> None:
+        self._is_between = True
         exchange = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_message_complete()
@@ -131,7 +170,8 @@ class PredictionProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        if not self._is_starting:
+        flow = self.flow
+        if not self._is_starting and (self.pipeline or flow.write_paused or flow.read_paused):
             self._go_on()
 
     def resume_writing(self) -> None:

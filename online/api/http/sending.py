@@ -23,7 +23,7 @@ def outcome_lines(asking: Asking, outcomes: Sequence[Outcome], route_us: int, po
 
 def send(asked: Exchange, status: int, body: bytes, error: ServingError | None, more: bytes) -> None:
     """`more`: header lines, each with its end. A 304 has no body, and says nothing of one."""
-    request_id = asked.head.request_id.encode("ascii")
+    request_id = asked.request_id.encode("ascii")
     if status == 304:
         lines = b"x-request-id: %b\r\n%b" % (request_id, more)
     else:

@@ -5,8 +5,7 @@ from online.api.answering.outcome import Item, Outcome
 from online.api.http.conditional import etag_of
 from online.api.http.documents import log_row, result_json
 from online.api.http.exchange import Exchange
-from online.api.http.head import Kind
-from online.api.http.hits import GET_NAME
+from online.api.http.head import SPAN_NAMES
 from online.api.http.sink import LogSink
 from online.api.requestlog.buffer import Row
 from online.api.requestlog.samples import Samples
@@ -14,12 +13,6 @@ from online.api.routes.view import ModelView
 from online.api.tracing import AnswerTracer
 from online.errors import ServingError
 from schemas.http import Source
-
-SPAN_NAMES = {
-    Kind.GET: GET_NAME,
-    Kind.PREDICT: "POST /v1/models/{model}/predict",
-    Kind.BATCH: "POST /v1/models/{model}/predictions:batch",
-}
 
 
 class Teller:

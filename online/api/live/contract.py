@@ -4,9 +4,23 @@ import asyncio
 from types import TracebackType
 from typing import Protocol, Self
 
-from online.errors import Overloaded
+from online.errors import Overloaded, ServingError
 from online.tracing.context import TraceContext
 from schemas import wire
+
+
+class Answered(Protocol):
+    """Who asked is told once, in the event loop, also before `send` has returned; it does not raise."""
+
+    def on_result(self, result: wire.Result) -> None: ...
+    def on_error(self, error: ServingError) -> None: ...
+
+
+class Sending(Protocol):
+    """Rows on their way."""
+
+    def cancel(self) -> object:
+        """Withdraws them; nobody is told of it."""
 
 
 class Live(Protocol):
@@ -31,6 +45,21 @@ class Live(Protocol):
 
     def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
         """The error that `run` is certain to raise now, so that nothing is done in vain; None: not known."""
+
+    def send(
+        self,
+        answered: Answered,
+        digest: str,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        trace: TraceContext | None = None,
+    ) -> Sending:
+        """As `run`, for what somebody waits for, without a task where that can be.
+
+        Args:
+            answered: told by the deadline.
+        """
 
     async def run(
         self,

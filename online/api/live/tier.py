@@ -3,26 +3,24 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
+from online.api.live.attempts import Attempts, Awaited
+from online.api.live.contract import Answered, Sending
 from online.api.live.directory import DirectoryConnection, WorkerAddress
-from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
+from online.errors import Overloaded
 from online.pauses import Pauses
 from online.tracing.context import TraceContext
 from online.wire_client.dialling import addresses_of, dial
-from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused
+from online.wire_client.replica import Replica
 from schemas import wire
-from schemas.http import ProblemCode
 
 log = logging.getLogger(__name__)
 
 _RESOLVE_S = 5.0
 # Workers and directories push a status frame each second; one that is silent for so long is taken for dead.
 _SILENCE_S = 5.0
-_ATTEMPTS = 2
-# What a worker answers with before it has executed anything.
-_NOT_EXECUTED = (ProblemCode.NOT_READY, ProblemCode.OVERLOADED)
 
 
 class LiveTier:
@@ -50,6 +48,10 @@ class LiveTier:
         if tasks:
             await asyncio.wait(tasks)
 
+    def now_s(self) -> float:
+        """By the clock of deadlines."""
+        return self._loop.time()
+
     def warm_replicas(self, digest: str) -> int:
         return sum(replica.is_usable for replica in self._replicas.get(digest, ()))
 
@@ -74,27 +76,26 @@ class LiveTier:
         Raises:
             LiveUnavailable, Overloaded, DeadlineExceeded, ModelError.
         """
-        error: ServingError = LiveUnavailable("no replica has this version warm")
-        tried: list[Replica] = []
-        for _ in range(_ATTEMPTS):
-            replica = self._least_loaded(digest, tried)
-            if replica is None or (tried and self._loop.time() >= deadline_s):
-                raise error
-            self.failovers += bool(tried)
-            tried.append(replica)
-            try:
-                return await replica.run(tag, tensors, deadline_s, priority, trace)
-            except ReplicaGone as gone:
-                error = LiveUnavailable("the replica was lost while it worked on this")
-                if gone.may_have_executed:
-                    raise error from None
-            except ReplicaRefused as refused:
-                error = _refusal(refused.failure)
-                if refused.failure.code not in _NOT_EXECUTED:
-                    raise error from None
-            except TimeoutError:
-                raise DeadlineExceeded("the deadline passed before the model answered") from None
-        raise error
+        awaited = Awaited(self._loop.create_future())
+        attempts = Attempts(self, awaited, digest, tag, tensors, deadline_s, priority, trace)
+        attempts.start()
+        try:
+            return await awaited.future
+        finally:
+            attempts.cancel()
+
+    def send(
+        self,
+        answered: Answered,
+        digest: str,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        trace: TraceContext | None = None,
+    ) -> Sending:
+        attempts = Attempts(self, answered, digest, tag, tensors, deadline_s, 0, trace)
+        attempts.start()
+        return attempts
 
     def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
         """What every replica of the version would answer to so many rows of this deadline, where that is known."""
@@ -107,7 +108,8 @@ class LiveTier:
                 least_s = wait_s if least_s is None else min(least_s, wait_s)
         return None if least_s is None else Overloaded("the replicas are over capacity", retry_after_s=least_s)
 
-    def _least_loaded(self, digest: str, tried: list[Replica]) -> Replica | None:
+    def least_loaded(self, digest: str, tried: Sequence[Replica]) -> Replica | None:
+        """Whom to ask next."""
         now_s = self._loop.time()
         usable = [
             replica
@@ -217,15 +219,3 @@ async def _finish(replica: Replica) -> None:
     except TimeoutError:
         log.warning("a replica that drains did not answer everything")
     replica.abort()
-
-
-def _refusal(failure: wire.Failure) -> ServingError:
-    retry_after_s = failure.retry_after_ms / 1000 if failure.retry_after_ms else None
-    if failure.code == ProblemCode.OVERLOADED:
-        return Overloaded("the replicas are over capacity", retry_after_s=retry_after_s)
-    if failure.code == ProblemCode.DEADLINE_EXCEEDED:
-        return DeadlineExceeded("the deadline passed before the model answered")
-    if failure.code in (ProblemCode.NOT_READY, ProblemCode.LIVE_UNAVAILABLE):
-        return LiveUnavailable("the replica is going away", retry_after_s=retry_after_s)
-    log.error("the model failed", extra={"code": failure.code, "reason": failure.message})
-    return ModelError("the model could not compute this")

@@ -10,10 +10,10 @@ from typing import Self
 
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
-from online.api.lookup.resp import Command, command
+from online.api.lookup.resp import command
 from schemas.keys import REPLICAS_KEY
 
-_TIME = [Command(REPLICAS_KEY.encode(), command(b"TIME"))]
+_TIME = [(REPLICAS_KEY.encode(), command(b"TIME"))]
 _EVERY_S = 5.0
 _UNTIL_FIRST_S = 0.2
 

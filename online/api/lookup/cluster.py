@@ -22,7 +22,7 @@ from online.api.lookup.topology import ASK_SLOTS, SLOTS, Node, Range, fill, node
 
 log = logging.getLogger(__name__)
 
-_ASK_SLOTS = [Command(b"", ASK_SLOTS)]
+_ASK_SLOTS = [(b"", ASK_SLOTS)]
 # How long a map is believed while every node answers, while one does not, and at the least.
 _CALM_S = 60.0
 _TROUBLED_S = 1.0

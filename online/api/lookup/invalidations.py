@@ -96,7 +96,7 @@ class Invalidations:
         numbers = [b"%d" % number for number in (self._needless_until_ms(found), self._most, at_ms)]
         words = [b"EVAL", _INVALIDATE_LUA.encode(), b"1", found.key, *numbers, *entities]
         try:
-            (reply,) = await self._link.ask([Command(found.key, command(*words))])
+            (reply,) = await self._link.ask([(found.key, command(*words))])
         except (RedisDown, RedisSlow) as error:
             raise StoreUnavailable("Redis did not confirm the invalidation: ask again") from error
         if not isinstance(reply, int):
@@ -141,7 +141,7 @@ class Invalidations:
         cursor = b"0"
         while True:
             asked = command(b"ZSCAN", model.key, cursor, b"COUNT", b"%d" % _PAGE)
-            (reply,) = await self._link.ask([Command(model.key, asked)])
+            (reply,) = await self._link.ask([(model.key, asked)])
             if not isinstance(reply, list):
                 _raise_unless_refused(reply)
                 if not model.is_loaded:
@@ -154,7 +154,7 @@ class Invalidations:
         model.is_loaded = True
         if model.prune(needless_ms, 2 * self._most):
             pruning = command(b"ZREMRANGEBYSCORE", model.key, b"-inf", b"%d" % needless_ms)
-            await self._link.ask([Command(model.key, pruning)])
+            await self._link.ask([(model.key, pruning)])
 
     def _needless_until_ms(self, model: "_Model") -> int:
         """What was computed earlier than this can no longer be read: every retained generation is newer."""
@@ -196,8 +196,9 @@ class _Model:
 
 def _newer(key: bytes, newest_ms: int) -> Command:
     since = b"%d" % max(0, newest_ms - _OVERLAP_MS)
-    return Command(
-        key, command(b"ZRANGEBYSCORE", key, since, b"+inf", b"WITHSCORES", b"LIMIT", b"0", b"%d" % _PAGE)
+    return (
+        key,
+        command(b"ZRANGEBYSCORE", key, since, b"+inf", b"WITHSCORES", b"LIMIT", b"0", b"%d" % _PAGE),
     )
 
 

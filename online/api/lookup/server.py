@@ -106,10 +106,14 @@ class ServerLink:
 
     def send(self, commands: Sequence[Command], sink: Sink) -> None:
         """As `ask`; the sink is told at once when the replies are read, or that there will be none."""
-        if self._is_open:
-            self.put([packed for _, packed in commands], Ask(len(commands), sink))
-        else:
+        if not self._is_open:
             sink.set_exception(_closed())
+            return
+        if not self._asks:
+            self._loop.call_soon(self._flush)
+        self._asks.append(Ask(len(commands), sink))
+        for _, packed in commands:
+            self._out.append(packed)
 
     def put(self, packed: Sequence[bytes], ask: Ask) -> None:
         """The same for commands whose replies `ask` expects; the link is open."""

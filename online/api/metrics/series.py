@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from online.api.metrics.folding import FoldedHistogram, by_value, counts_of, numbers, picked, tally
 from online.api.metrics.slots import forget_dead
 from online.api.requestlog.buffer import Columns
+from schemas.names import STAGES
 
-STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
 # Places in `schemas.arrow.REQUEST_LOG`, held against it by a test: importing it here would load pyarrow.
 VERSION, ARM, SOURCE, REASON, STATUS, CODE, CONFIDENCE = 3, 6, 7, 8, 9, 10, 12
 TOTAL, FIRST_STAGE, BATCH_ROWS = 14, 15, 22

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from online.api.requestlog.stream import Claimed, model_of
+from online.api.requestlog.stream import Claimed
 from schemas.arrow import REQUEST_LOG
-from schemas.names import COMPACTED_FILE, compacted_names, requests_hour_path
+from schemas.names import COMPACTED_FILE, compacted_names, requests_hour_path, stream_model
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class ParquetFolder:
 
         Readers skip names that begin with a dot; the rename makes it a file.
         """
-        folder = f"{self._root}/{self._hour_path(model_of(stream.path), hour)}"
+        folder = f"{self._root}/{self._hour_path(stream_model(stream.path.name), hour)}"
         name = f"{stream.path.stem}.parquet"
         if name in self._compacted(folder):
             return None

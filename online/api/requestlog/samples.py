@@ -49,7 +49,7 @@ class Samples:
 
     def takes(self, request_id: str, entity: bytes) -> bool:
         """Whether this answer is of the sample. All that an answer pays that is not."""
-        return place_of(request_id, entity) < self._limit
+        return crc32(entity, crc32(request_id.encode())) < self._limit  # as `place_of`, without a call
 
     def parts(
         self,

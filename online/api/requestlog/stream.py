@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.arrow import REQUEST_LOG
-
-SUFFIX = ".arrows"
+from schemas.names import STREAM_SUFFIX, stream_name
 
 
 class LogStream:
@@ -24,9 +23,8 @@ class LogStream:
     def __init__(self, folder: Path, model: str, schema: pa.Schema = REQUEST_LOG) -> None:
         """Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = (
-            folder / f"{model}~{time.time_ns() // 1_000_000:x}-{os.getpid():x}-{os.urandom(3).hex()}{SUFFIX}"
-        )
+        unique = f"{time.time_ns() // 1_000_000:x}-{os.getpid():x}-{os.urandom(3).hex()}"
+        self.path = folder / f"{stream_name(model, unique)}{STREAM_SUFFIX}"
         self._file = self.path.open("xb")
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._writer = pa.ipc.new_stream(self._file, schema)
@@ -51,10 +49,6 @@ class LogStream:
             self._writer.close()
         finally:
             self._file.close()
-
-
-def model_of(path: Path) -> str:
-    return path.name.partition("~")[0]
 
 
 class Claimed:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from online.api.requestlog.buffer import Columns, LogBuffer
 from online.pauses import Pauses
-from schemas.names import parity_hour_path, requests_hour_path
+from schemas.names import STREAM_SUFFIX, parity_hour_path, requests_hour_path
 
 if TYPE_CHECKING:
     from online.api.requestlog.parquet import HourPath
@@ -178,7 +178,7 @@ class LogWriter:
     def _find_left_behind(self) -> None:
         """Streams of workers that are dead; a live one's is locked, which `claim` finds out."""
         known = set(self._finished)
-        self._finished.extend(path for path in sorted(self._folder.glob("*~*.arrows")) if path not in known)
+        self._finished.extend(path for path in sorted(self._folder.glob("*" + STREAM_SUFFIX)) if path not in known)
 
     def _convert_one(self, path: Path) -> bool:
         from online.api.requestlog.parquet import ParquetFolder

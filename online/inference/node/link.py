@@ -2,6 +2,7 @@
 
 import asyncio
 
+from online.tracing.context import TraceContext
 from online.wire_client.dialling import dial
 from online.wire_client.replica import Replica, ReplicaGone
 from schemas import wire
@@ -20,7 +21,12 @@ class WorkerLink:
         self._replica: Replica | None = None
 
     async def run(
-        self, address: str | None, tensors: list[wire.Tensor], deadline_s: float, priority: int
+        self,
+        address: str | None,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        priority: int,
+        trace: TraceContext | None = None,
     ) -> wire.Result:
         """Runs rows on the worker that listens at `address`; None: there is none at the moment.
 
@@ -30,7 +36,7 @@ class WorkerLink:
         if (replica := self._replica) is None or not replica.is_usable:
             async with asyncio.timeout_at(deadline_s):
                 replica = await self._connected(address)
-        return await replica.run(wire.version_tag(self._digest), tensors, deadline_s, priority)
+        return await replica.run(wire.version_tag(self._digest), tensors, deadline_s, priority, trace)
 
     def close(self) -> None:
         if self._replica is not None:

@@ -15,6 +15,7 @@ from online.inference.node.link import WorkerLink
 from online.inference.node.process import WorkerProcess, worker_arguments
 from online.inference.node.settings import BundleAddress, InferenceSettings
 from online.inference.report import EXIT_REFUSED, Report, State
+from online.tracing.context import TraceContext
 from schemas.bundle import BundleError, fetch_manifest, load_transform
 from schemas.features import FeatureTransform
 from schemas.manifest import Manifest
@@ -88,17 +89,20 @@ class Version:
         """Totals over all of its workers, so that a restart is no fall."""
         return self._past + Counter(self.report.counts)
 
-    async def run(self, tensors: list[Tensor], deadline_s: float, priority: int = 0) -> Result:
+    async def run(
+        self, tensors: list[Tensor], deadline_s: float, priority: int = 0, trace: TraceContext | None = None
+    ) -> Result:
         """Runs rows on its worker; cancelling the task withdraws them.
 
         Args:
             tensors: (rows, width) each, in wire order.
             deadline_s: by the event loop's clock.
+            trace: what the worker's spans are part of.
 
         Raises:
             ReplicaGone, ReplicaRefused, TimeoutError.
         """
-        return await self._link.run(self.report.address, tensors, deadline_s, priority)
+        return await self._link.run(self.report.address, tensors, deadline_s, priority, trace)
 
     def give_threads(self, threads: int) -> None:
         """How many torch may use from now on; the worker follows before its next batch."""

@@ -6,12 +6,13 @@ They batch for themselves, so rows are sent as they come. Readiness is polled, s
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 
+from online.api.live.contract import Answered, Sending
 from online.api.live.foreign.naming import ForeignModel
 from online.api.live.foreign.server import ForeignServer, NotExecuted
 from online.api.live.foreign.slots import Slots
@@ -80,6 +81,18 @@ class ForeignTier:
         """Such a server does not say how busy it is."""
         return None
 
+    def send(
+        self,
+        answered: Answered,
+        digest: str,
+        tag: bytes,
+        tensors: list[wire.Tensor],
+        deadline_s: float,
+        trace: TraceContext | None = None,
+    ) -> Sending:
+        work = _tell(answered, self.run(digest, tag, tensors, deadline_s, trace=trace))
+        return asyncio.create_task(work, name="foreign request")
+
     async def run(
         self,
         digest: str,
@@ -133,6 +146,18 @@ class ForeignTier:
             except Exception:  # the task must outlive whatever a foreign server makes of its answers
                 log.exception("polling a foreign server failed", extra={"url": server.url})
             await asyncio.sleep(_POLL_S if self._targets else _NOTHING_ROUTED_S)
+
+
+async def _tell(answered: Answered, work: Coroutine[Any, Any, wire.Result]) -> None:
+    try:
+        result = await work
+    except ServingError as error:
+        answered.on_error(error)
+    except Exception:
+        log.exception("a foreign server's answer")
+        answered.on_error(LiveUnavailable("the server's answer could not be taken"))
+    else:
+        answered.on_result(result)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -13,6 +13,7 @@ from online.inference.node.oip import open_inference_pb2 as pb
 from online.inference.node.oip.errors import Invalid, NotFound, ProtocolError
 from online.inference.node.oip.grpc_codec import infer_message, parse_infer, plain
 from online.inference.node.oip.infer import find, infer, known_manifest
+from online.inference.node.oip.tracing import trace_of_metadata
 from online.inference.node.repository import Repository
 from online.inference.node.settings import InferenceSettings
 from online.inference.node.version import Version
@@ -99,7 +100,8 @@ class Calls:
         else:
             parsed = parse_infer(request)
         timeout_s = self._settings.default_timeout_s
-        return infer_message(await infer(version, parsed, timeout_s, context.time_remaining()))
+        trace = trace_of_metadata(context.invocation_metadata()) if self._settings.otlp_url else None
+        return infer_message(await infer(version, parsed, timeout_s, context.time_remaining(), trace))
 
     async def model_stream_infer(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         """One answer each, in the order of the requests, of which several are worked on at a time."""

@@ -11,6 +11,7 @@ from online.inference.node.oip.messages import InferAnswer, InferRequest, Output
 from online.inference.node.oip.tensors import shown
 from online.inference.node.repository import Repository, UnknownModel, UnknownVersion
 from online.inference.node.version import Version
+from online.tracing.context import TraceContext
 from online.wire_client.replica import ReplicaGone, ReplicaRefused
 from schemas import wire
 from schemas.http import ProblemCode
@@ -42,12 +43,17 @@ def known_manifest(version: Version) -> Manifest:
 
 
 async def infer(
-    version: Version, request: InferRequest, default_timeout_s: float, left_s: float | None = None
+    version: Version,
+    request: InferRequest,
+    default_timeout_s: float,
+    left_s: float | None = None,
+    trace: TraceContext | None = None,
 ) -> InferAnswer:
     """Cancelling the task withdraws the rows.
 
     Args:
         left_s: until the transport's own deadline, where it has one.
+        trace: what the worker's spans are part of.
 
     Raises:
         ProtocolError.
@@ -66,7 +72,7 @@ async def infer(
     else:
         groups = program_groups(manifest, transform, request.inputs)
     try:
-        raw = await _run(version, groups, deadline_s, request.parameters.wire_priority)
+        raw = await _run(version, groups, deadline_s, request.parameters.wire_priority, trace)
     except TimeoutError:
         raise expired from None
     values = _answered(manifest, raw, request.parameters.raw_outputs)
@@ -79,11 +85,13 @@ def _bytes(request: InferRequest) -> int:
     return sum(sum(map(len, some)) if isinstance(some, list) else some.nbytes for some in values)
 
 
-async def _run(version: Version, groups: Sequence[Group], deadline_s: float, priority: int) -> Float32Array:
+async def _run(
+    version: Version, groups: Sequence[Group], deadline_s: float, priority: int, trace: TraceContext | None
+) -> Float32Array:
     """(rows, K) raw outputs, rows in the request's order. Raises ProtocolError, TimeoutError."""
     if len(groups) == 1:
-        return await _run_group(version, groups[0], deadline_s, priority)
-    tasks = [asyncio.create_task(_run_group(version, group, deadline_s, priority)) for group in groups]
+        return await _run_group(version, groups[0], deadline_s, priority, trace)
+    tasks = [asyncio.create_task(_run_group(version, group, deadline_s, priority, trace)) for group in groups]
     try:
         found = await asyncio.gather(*tasks)
     finally:
@@ -95,9 +103,11 @@ async def _run(version: Version, groups: Sequence[Group], deadline_s: float, pri
     return raw
 
 
-async def _run_group(version: Version, group: Group, deadline_s: float, priority: int) -> Float32Array:
+async def _run_group(
+    version: Version, group: Group, deadline_s: float, priority: int, trace: TraceContext | None
+) -> Float32Array:
     try:
-        result = await version.run(group.tensors, deadline_s, priority)
+        result = await version.run(group.tensors, deadline_s, priority, trace)
     except ReplicaGone as error:
         raise Unavailable(f"the worker has gone: {error}") from None
     except ReplicaRefused as error:

@@ -14,8 +14,10 @@ from online.inference.node.oip.rest_answers import error_response
 from online.inference.node.oip.rest_body import ClientGone, accepted_encoding, decoded, deflate, read_body
 from online.inference.node.oip.rest_codec import infer_body, parse_infer
 from online.inference.node.oip.tensors import shown
+from online.inference.node.oip.tracing import trace_of_header
 from online.inference.node.repository import Repository
 from online.inference.node.settings import InferenceSettings
+from online.tracing.context import HEADER
 
 _JSON_BYTES = b"inference-header-content-length"
 _LARGE_BYTES = 256 << 10  # above it a body is parsed, or compressed, in a thread
@@ -34,7 +36,8 @@ class InferRoute:
             try:
                 version = find(self._repository, named["model"], named.get("version", ""))
                 request = await self._request(headers, receive)
-                work = infer(version, request, self._settings.default_timeout_s)
+                trace = trace_of_header(headers.get(HEADER)) if self._settings.otlp_url else None
+                work = infer(version, request, self._settings.default_timeout_s, trace=trace)
                 answer = await _unless_gone(work, receive)
                 parts, json_bytes = infer_body(answer, request)
             except ProtocolError as error:

@@ -55,7 +55,7 @@ async def test_a_caller_that_leaves_fails_nobody() -> None:
     leader = flights.board(wanted(b"a"), tier.fly)
     follower = flights.board(wanted(b"a"), tier.fly)
     await asyncio.sleep(0)
-    flights.leave(leader)
+    flights.leave(leader.wait)
     tier.gate.set()
     await follower.done
     assert follower.flights[0].result is RESULT
@@ -66,7 +66,7 @@ async def test_work_that_nobody_waits_for_is_cancelled_and_flown_anew_for_the_ne
     flights, tier = Flights(), Tier()
     first = flights.board(wanted(b"a", b"b"), tier.fly)
     await asyncio.sleep(0)
-    flights.leave(first)
+    flights.leave(first.wait)
     late = flights.board(wanted(b"a"), tier.fly)  # before the cancellation has run
     await asyncio.sleep(0)
     tier.gate.set()
@@ -81,7 +81,7 @@ async def test_a_group_goes_on_while_one_of_its_flights_has_a_caller() -> None:
     batch = flights.board(wanted(b"a", b"b"), tier.fly)
     other = flights.board(wanted(b"b"), tier.fly)
     await asyncio.sleep(0)
-    flights.leave(batch)
+    flights.leave(batch.wait)
     tier.gate.set()
     await other.done
     assert tier.cancelled == 0

@@ -10,8 +10,10 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from online.api.http.arrivals import Arrivals
 from online.api.http.exchange import Exchange
 from online.api.http.head import READ_HEADERS
+from online.api.http.known_heads import KnownHeads
 from online.api.http.protocol import PredictionProtocol
 
 
@@ -29,6 +31,7 @@ class Handler:
     max_body_bytes, read_headers = 1000, READ_HEADERS
 
     def __init__(self) -> None:
+        self.known_heads, self.arrivals = KnownHeads(), Arrivals(asyncio.get_running_loop())
         self.begun: list[Exchange] = []
 
     def begin(self, exchange: Exchange) -> None:
@@ -43,6 +46,11 @@ def get(entity: bytes) -> bytes:
     return b"GET /v1/models/m/predictions/%b HTTP/1.1\r\nhost: h\r\n\r\n" % entity
 
 
+async def received(protocol: PredictionProtocol, data: bytes) -> None:
+    protocol.data_received(data)
+    await asyncio.sleep(0)  # it is taken in when the loop's turn ends
+
+
 async def test_one_that_began_while_the_client_did_not_read_goes_before_those_that_wait() -> None:
     handler = Handler()
     config = Config(lambda scope: None)
@@ -50,10 +58,10 @@ async def test_one_that_began_while_the_client_did_not_read_goes_before_those_th
     config.loaded_app = SimpleNamespace(handler=handler)
     protocol = PredictionProtocol(config, ServerState(), {})
     protocol.connection_made(Transport())
-    protocol.data_received(get(b"a"))
+    await received(protocol, get(b"a"))
     protocol.pause_writing()
     handler.begun[0].answer(200, b"content-length: 0\r\n", b"")
-    protocol.data_received(get(b"b") + get(b"c"))
+    await received(protocol, get(b"b") + get(b"c"))
     protocol.resume_writing()
     assert handler.entities == [b"a", b"b"]
     handler.begun[1].answer(200, b"content-length: 0\r\n", b"")

@@ -11,9 +11,9 @@ from online.api.http.body import parse_batch, parse_json, parse_predict
 from online.api.http.head import (
     Head,
     Kind,
-    clean_request_id,
     deadline_of,
     decode_entity,
+    request_id_of,
     target_of,
 )
 from online.errors import InvalidEntity, InvalidRequest, ServingError
@@ -110,7 +110,7 @@ def test_targets(path: bytes, expected: tuple[object, ...] | None) -> None:
 
 @given(st.binary(max_size=300))
 def test_request_ids_are_visible_and_bounded(given_id: bytes) -> None:
-    found = clean_request_id(given_id)
+    found = request_id_of(given_id)
     assert 1 <= len(found) <= 128
     assert found.isascii()
     assert found.isprintable()
@@ -118,7 +118,7 @@ def test_request_ids_are_visible_and_bounded(given_id: bytes) -> None:
 
 
 def test_made_request_ids_differ() -> None:
-    assert len({clean_request_id(None) for _ in range(1000)}) == 1000
+    assert len({request_id_of(None) for _ in range(1000)}) == 1000
 
 
 def test_deadlines_only_shorten() -> None:
