@@ -15,6 +15,7 @@ from online.planning.profile_file import BadFile
 from online.planning.rendering import show, to_json, to_markdown
 
 EXIT_BAD_INPUT = 2
+_WHAT = "Capacity on paper before anything is provisioned. Each question has --help with an example."
 
 
 class Command(Protocol):
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m online.planning", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m online.planning", description=_WHAT)
     questions = parser.add_subparsers(metavar="QUESTION", title="questions", required=True)
     for command in COMMANDS:
         one = questions.add_parser(

@@ -78,19 +78,20 @@ def fit(rows: Sequence[int], batch_ms: Sequence[float]) -> Fit:
     )
 
 
-def measured_ms(rows: Sequence[int], batch_ms: Sequence[float]) -> BatchMs:
+@dataclass(frozen=True)
+class MeasuredMs:
     """T(b) straight between measured sizes, for a device that no line fits; flat below the smallest.
 
-    Beyond the largest size T grows in proportion to b, which is never too fast for a device.
+    Beyond the largest size T grows in proportion to b, which is never too fast for a device. Sizes ascend.
     """
-    sizes, times = np.asarray(rows, dtype=np.float64), np.asarray(batch_ms, dtype=np.float64)
 
-    def between(size: int) -> float:
-        if size > sizes[-1]:
-            return float(times[-1] * size / sizes[-1])
-        return float(np.interp(size, sizes, times))
+    rows: tuple[int, ...]
+    batch_ms: tuple[float, ...]
 
-    return between
+    def __call__(self, size: int) -> float:
+        if size > self.rows[-1]:
+            return self.batch_ms[-1] * size / self.rows[-1]
+        return float(np.interp(size, self.rows, self.batch_ms))
 
 
 def line_knee_rows(time: BatchTime, least_gain: float = LEAST_GAIN) -> int:

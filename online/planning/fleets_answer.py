@@ -18,7 +18,8 @@ def fleets_answer(
         "price_per_hour": replica.price_per_hour,
         "peak_per_s": traffic.peak_per_s,
         "requests_per_month": traffic.requests_per_month,
-        "outside_ms": replica.outside_ms,
+        "outside_ms": replica.outside.fixed_ms,
+        "outside_row_ms": replica.outside.row_ms,
         "batch": {field: getattr(batch, field) for field in batch.__dataclass_fields__},
         "fleets": [_document(fleet) for fleet in fleets],
     }
@@ -124,7 +125,8 @@ def _reading(replica: Replica, goal: Goal) -> list[str]:
         "Redis and the API are not counted.",
     ]
     if (budget := goal.budget_per_month) is not None and replica.price_per_hour:
-        notes.append(f"The budget of {dollars(budget)} pays for {_affordable(replica, budget)} replicas.")
+        paid = _affordable(replica, budget)
+        notes.append(f"The budget of {dollars(budget)} pays for {paid} replica{'' if paid == 1 else 's'}.")
     return notes
 
 

@@ -6,8 +6,9 @@ from math import nan
 
 from online.planning.batching import inoue_bound_ms, saturation_per_s, textbook
 from online.planning.checks import OutOfRange, positive
+from online.planning.device_queue import BatchingRule
 from online.planning.replica import Replica
-from online.planning.simulation import REQUESTS, BatchingRule, Simulated, simulate
+from online.planning.simulation import REQUESTS, Simulated, simulate
 
 # Of what full batches give: the middles of twentieths.
 CURVE_LOADS = tuple((step + 0.5) / 20 for step in range(20))

@@ -1,6 +1,7 @@
 """Rows of the request log as arrays, and their durations as histograms. Pure."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp, nan
 from typing import cast
@@ -10,13 +11,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from online.planning.outside import Outside, fit_outside
 from schemas.arrow import REQUEST_LOG
 from schemas.http import Source
 
 COUNTED = pa.schema(
     [
         REQUEST_LOG.field(name)
-        for name in ("time", "entity", "source", "status", "total_us", "queue_us", "batch_us", "execute_us")
+        for name in (
+            "time",
+            "entity",
+            "source",
+            "status",
+            "total_us",
+            "queue_us",
+            "batch_us",
+            "execute_us",
+            "batch_rows",
+        )
     ]
 )
 _MINUTE_US = 60_000_000
@@ -39,8 +51,45 @@ class Durations:
         for number in sorted(self.counts):
             reached += self.counts[number]
             if reached >= share * total:
-                return exp((number + 0.5) / _BINS_PER_E) / 1e3
+                return duration_ms(number)
         return nan
+
+
+@dataclass
+class TimesByRows:
+    """Of live answers, by the rows of their batch."""
+
+    by_rows: dict[int, Durations] = field(default_factory=dict)
+
+    def add(self, us: npt.NDArray[np.float64], batch_rows: npt.NDArray[np.int64]) -> None:
+        for rows in np.unique(batch_rows).tolist():
+            self.by_rows.setdefault(rows, Durations()).add(us[batch_rows == rows])
+
+    def outside(self) -> Outside | None:
+        """Of what is not queue, batch and device; None without any live answer."""
+        found = [
+            (duration_ms(number), rows, count)
+            for rows, times in self.by_rows.items()
+            for number, count in times.counts.items()
+        ]
+        if not found:
+            return None
+        outside_ms, rows, counts = (np.array(column) for column in zip(*found, strict=True))
+        return fit_outside(outside_ms, rows, counts)
+
+    def over(self, batch_ms: Callable[[int], float]) -> float:
+        """Of what is on the device: how much longer than T(b) the medians were, as a share, over all answers.
+
+        NaN without any live answer.
+        """
+        answers = {rows: sum(times.counts.values()) for rows, times in self.by_rows.items()}
+        more = {rows: times.quantile_ms(0.5) / batch_ms(rows) - 1 for rows, times in self.by_rows.items()}
+        return sum(more[rows] * answers[rows] for rows in more) / sum(answers.values()) if more else nan
+
+
+def duration_ms(number: int) -> float:
+    """The middle of a bin."""
+    return exp((number + 0.5) / _BINS_PER_E) / 1e3
 
 
 class LogRows:
@@ -63,7 +112,12 @@ class LogRows:
         self.is_live = source == Source.LIVE.value
         self.total_us = table["total_us"].fill_null(0).to_numpy().astype(np.float64)
         inside = [table[f"{stage}_us"].to_numpy(zero_copy_only=False) for stage in ("queue", "batch", "execute")]
-        self.outside_us = self.total_us - sum(part.astype(np.float64) for part in inside)
+        # An answer that does not say how many shared its batch had it for itself, as far as is known.
+        self.has_rows = table["batch_rows"].is_valid().to_numpy()
+        self.batch_rows = table["batch_rows"].fill_null(1).to_numpy().astype(np.int64)
+        queue_us, *on_device_us = (part.astype(np.float64) for part in inside)
+        self.on_device_us = np.asarray(sum(on_device_us))
+        self.outside_us = self.total_us - queue_us - self.on_device_us
 
     def chosen(
         self, which: npt.NDArray[np.bool_]

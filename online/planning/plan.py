@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
+from online.planning.batching import LINEAR_WITHIN
 from online.planning.checks import OutOfRange, positive
+from online.planning.outside import NOTHING, Outside
 from online.planning.prices import SECONDS_PER_MONTH
 from online.planning.profile_file import Profile
+from online.planning.profile_notes import profile_notes
 from online.planning.replica import Batch, Goal, Replica, size_batch
 from online.planning.request_log import Logged
 from online.planning.sizing import Fleet, size
@@ -20,7 +23,7 @@ class Wish:
     Attributes:
         growth: times the traffic of the log.
         hit_share, cache_share: of the busiest minute, instead of what the log shows.
-        outside_ms: of a live answer, outside queue and device.
+        outside_ms, outside_row_ms: of a live answer, outside queue and device; and for each row of its batch.
     """
 
     goal: Goal
@@ -30,32 +33,39 @@ class Wish:
     cache_share: float | None = None
     hit_ms: float | None = None
     outside_ms: float | None = None
+    outside_row_ms: float | None = None
     max_batch_rows: int | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer, with what it rests on."""
+    """The answer, with what it rests on.
+
+    `device_over_profile`: how much longer than the profile's T(b) the log's batches took; NaN where it has none.
+    """
 
     replica: Replica
     traffic: Traffic
     batch: Batch
     fleets: Sequence[Fleet]
     notes: Sequence[str]
+    device_over_profile: float
 
 
 def make_plan(profile: Profile, logged: Logged, wish: Wish) -> Plan:
     """Raises OutOfRange."""
-    outside_ms, outside_note = _outside(logged, wish)
-    replica = profile.replica(wish.price_per_hour, outside_ms, wish.max_batch_rows)
+    outside, outside_note = _outside(logged, wish)
+    replica = profile.replica(wish.price_per_hour, outside, wish.max_batch_rows)
     traffic = traffic_of(logged, wish)
-    notes = [_log_note(logged), outside_note, *_profile_notes(profile)]
+    over = logged.on_device.over(replica.batch_ms)
+    notes = [_log_note(logged), outside_note, *profile_notes(profile), *_device_notes(over)]
     if logged.hot_missed_peak is None and wish.hit_share is None:
         notes.append(
             "No row of the log was answered by this system, so that hits are not known: give --hit-share, or "
             "--hot-set with the entities that would be precomputed."
         )
-    return Plan(replica, traffic, size_batch(replica, wish.goal), size(replica, traffic, wish.goal), notes)
+    batch, fleets = size_batch(replica, wish.goal), size(replica, traffic, wish.goal)
+    return Plan(replica, traffic, batch, fleets, notes, over)
 
 
 def traffic_of(logged: Logged, wish: Wish) -> Traffic:
@@ -76,14 +86,33 @@ def traffic_of(logged: Logged, wish: Wish) -> Traffic:
     return Traffic(peak, month, hot, cached, hit_ms)
 
 
-def _outside(logged: Logged, wish: Wish) -> tuple[float, str]:
-    """The time and a note of where it comes from."""
-    if wish.outside_ms is not None:
-        return wish.outside_ms, f"{wish.outside_ms:g} ms outside queue and device, as given."
-    found = logged.outside.quantile_ms(0.5)
-    if isnan(found):
-        return 0.0, "Nothing is counted for the time outside queue and device: the log has no live answer."
-    return found, f"{found:.3g} ms outside queue and device: the median of the log's live answers."
+def _outside(logged: Logged, wish: Wish) -> tuple[Outside, str]:
+    """The time and a note of where it comes from. Without a slope a time that was given stands for any batch."""
+    if wish.outside_ms is not None or wish.outside_row_ms is not None:
+        given = Outside(wish.outside_ms or 0.0, wish.outside_row_ms or 0.0)
+        return given, f"{_told(given)}, as given."
+    if logged.outside is None:
+        return NOTHING, "Nothing is counted for the time outside queue and device: the log has no live answer."
+    note = f"{_told(logged.outside)}: of the log's live answers, without the slowest twentieth."
+    if not logged.outside.row_ms:
+        note += " What each row of a batch adds is not known: the log's batches hardly differ in size."
+    return logged.outside, note
+
+
+def _told(outside: Outside) -> str:
+    rest = f" and {outside.row_ms:.3g} ms for each row of the batch" if outside.row_ms else ""
+    return f"{outside.fixed_ms:.3g} ms{rest} outside queue and device"
+
+
+def _device_notes(over: float) -> list[str]:
+    """Nothing where profile and log agree as well as a line has to agree with the profile."""
+    if isnan(over) or abs(over) <= LINEAR_WITHIN:
+        return []
+    kind = f"{over:.0%} longer" if over > 0 else f"{-over:.0%} shorter"
+    return [
+        f"Warning: the log's batches took {kind} than the profile says: is it of the same device, and what else "
+        "ran there? The plan goes by the profile."
+    ]
 
 
 def _log_note(logged: Logged) -> str:
@@ -94,17 +123,3 @@ def _log_note(logged: Logged) -> str:
         f"{logged.peak.requests:,} requests."
     )
     return text + (f" {logged.left_out:,} other rows are left out." if logged.left_out else "")
-
-
-def _profile_notes(profile: Profile) -> list[str]:
-    notes = []
-    if profile.is_emulated:
-        notes.append(f"The profile is of an emulated device ({profile.device}): so is the plan.")
-    if profile.overruns:
-        notes.append(f"The emulated device overran {profile.overruns} times while it was measured.")
-    if not profile.fit.is_linear:
-        notes.append(
-            f"Warning: no line fits the profile ({profile.fit.worst_error:+.0%} at {profile.fit.worst_rows} "
-            "rows): planned with the measured sizes, straight between them."
-        )
-    return notes

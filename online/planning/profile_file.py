@@ -1,15 +1,15 @@
 """Reading the JSON that `python -m online.inference profile` writes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from online.planning.batching import Fit, fit, measured_ms
+from online.planning.batching import Fit, MeasuredMs, fit
 from online.planning.checks import OutOfRange
+from online.planning.outside import NOTHING, Outside
 from online.planning.replica import Replica
 from schemas.capacity import knee_rows
-from schemas.profile import BadProfile, read_profile_document
+from schemas.profile import BadProfile, ProfileDocument, read_profile_document
 
 
 class BadFile(ValueError):
@@ -26,8 +26,8 @@ class Profile:
     device_name: str
     threads: int
     overruns: int
-    rows: Sequence[int]
-    batch_ms: Sequence[float]
+    rows: tuple[int, ...]
+    batch_ms: tuple[float, ...]
 
     @cached_property
     def fit(self) -> Fit:
@@ -43,7 +43,7 @@ class Profile:
         return self.device.startswith("emulated")
 
     def replica(
-        self, price_per_hour: float, outside_ms: float = 0.0, max_batch_rows: int | None = None
+        self, price_per_hour: float, outside: Outside = NOTHING, max_batch_rows: int | None = None
     ) -> Replica:
         """With the line where it fits, else with the measured sizes; `max_batch_rows` up to the largest measured.
 
@@ -53,10 +53,10 @@ class Profile:
         largest = self.rows[-1]
         if max_batch_rows is not None and not 1 <= max_batch_rows <= largest:
             raise OutOfRange("max_batch_rows", max_batch_rows, f"from 1 to {largest}, the largest batch measured")
-        measured = None if self.fit.is_linear else measured_ms(self.rows, self.batch_ms)
+        measured = None if self.fit.is_linear else MeasuredMs(self.rows, self.batch_ms)
         # Where throughput still grows at the largest batch, that one is as far as it is known to.
         knee = self.knee or largest
-        return Replica(self.fit.time, max_batch_rows or largest, price_per_hour, knee, outside_ms, measured)
+        return Replica(self.fit.time, max_batch_rows or largest, price_per_hour, knee, outside, measured)
 
 
 def read_profile(path: Path) -> Profile:
@@ -65,6 +65,10 @@ def read_profile(path: Path) -> Profile:
         document = read_profile_document(path)
     except BadProfile as error:
         raise BadFile(str(error)) from None
+    return profile_of(document)
+
+
+def profile_of(document: ProfileDocument) -> Profile:
     return Profile(
         document.model,
         document.version,
@@ -72,6 +76,6 @@ def read_profile(path: Path) -> Profile:
         document.device_name,
         document.threads,
         document.overruns,
-        document.rows,
-        document.batch_ms,
+        tuple(document.rows),
+        tuple(document.batch_ms),
     )

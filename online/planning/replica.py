@@ -10,6 +10,7 @@ from functools import cached_property
 
 from online.planning.batching import BatchMs, checked_time, line_knee_rows
 from online.planning.checks import OutOfRange, counts, not_negative, positive
+from online.planning.outside import NOTHING, Outside
 from schemas.capacity import TARGET_UTILISATION, BatchTime, fitting_rows
 
 LEAST_UTILISATION = 0.01
@@ -22,20 +23,20 @@ class Replica:
     Attributes:
         time: the line; what sizes batches, unless `measured` is given because no line fits.
         knee: the batch whose doubling gains little, where it was measured; else the line's.
-        outside_ms: of an answer's latency, what is spent outside queue and device: the API, the network.
+        outside: of an answer's latency, what is spent outside queue and device: the API, the network.
     """
 
     time: BatchTime
     max_batch_rows: int
     price_per_hour: float
     knee: int | None = None
-    outside_ms: float = 0.0
+    outside: Outside = NOTHING
     measured: BatchMs | None = None
 
     def __post_init__(self) -> None:
         checked_time(self.time.tau0_ms, self.time.alpha_ms)
         counts(max_batch_rows=self.max_batch_rows)
-        not_negative(price_per_hour=self.price_per_hour, outside_ms=self.outside_ms)
+        not_negative(price_per_hour=self.price_per_hour)
 
     def batch_ms(self, rows: int) -> float:
         return self.time.batch_ms(rows) if self.measured is None else self.measured(rows)
@@ -49,12 +50,17 @@ class Replica:
             min(line_knee_rows(self.time), self.max_batch_rows) if self.time.alpha_ms > 0 else self.max_batch_rows
         )
 
-    def fitting_rows(self, max_batch_ms: float) -> int:
-        """The largest batch within a time, one row where none is."""
+    def fitting_rows(self, room_ms: float, batches: float = 2) -> int:
+        """The largest of which so many, one after another, and what its rows take outside are within a time.
+
+        One row where none is.
+        """
+        row_ms = self.outside.row_ms / batches
         if self.measured is None:
-            return fitting_rows(self.time, self.max_batch_rows, max_batch_ms)
+            time = BatchTime(self.time.tau0_ms, self.time.alpha_ms + row_ms)
+            return fitting_rows(time, self.max_batch_rows, room_ms / batches)
         sizes = range(1, self.max_batch_rows + 1)
-        return max((rows for rows in sizes if self.batch_ms(rows) <= max_batch_ms), default=1)
+        return max((rows for rows in sizes if self.batch_ms(rows) + row_ms * rows <= room_ms / batches), default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,8 @@ class Batch:
     """The batch that a replica is sized by.
 
     Attributes:
-        most_ms: what a batch may take: half of the goal, since a request that has just missed one waits for it.
+        most_ms: what a batch may take: half of the goal, since a request that has just missed one waits for it;
+            with half of what its rows take outside.
         fitting_rows, knee_rows: its two limits besides the device's cap; `rows` is the smaller.
         queue_delay_ms: the most that an idle device may wait for company without missing the goal.
         per_replica_per_s: its throughput times the utilisation asked for.
@@ -97,15 +104,16 @@ class Batch:
 
 def size_batch(replica: Replica, goal: Goal) -> Batch:
     """Raises OutOfRange where not even one row alone is answered in time."""
-    room_ms = goal.p99_ms - replica.outside_ms
-    if replica.batch_ms(1) > room_ms:
-        least = replica.batch_ms(1) + replica.outside_ms
+    outside = replica.outside
+    room_ms = goal.p99_ms - outside.fixed_ms
+    least = replica.batch_ms(1) + outside.mean_ms(1)
+    if least > goal.p99_ms:
         raise OutOfRange("p99_ms", f"{goal.p99_ms:g}", f"at least {least:.4g}, what one request alone takes")
-    fitting = replica.fitting_rows(room_ms / 2)
+    fitting = replica.fitting_rows(room_ms)
     rows = min(fitting, replica.knee_rows)
     batch_ms = replica.batch_ms(rows)
     rate = 1e3 * rows / batch_ms
-    delay_ms = max(0.0, room_ms - 2 * batch_ms)
+    delay_ms = max(0.0, room_ms - outside.row_ms * rows - 2 * batch_ms)
     return Batch(room_ms / 2, fitting, replica.knee_rows, rows, batch_ms, rate, delay_ms, goal.utilisation * rate)
 
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from online.planning.log_rows import COUNTED, Durations, LogRows
+from online.planning.log_rows import COUNTED, Durations, LogRows, TimesByRows
+from online.planning.outside import Outside
 from online.planning.profile_file import BadFile
 
 _MODEL = re.compile(r"/model=([^/]+)/")
@@ -45,7 +46,8 @@ class Logged:
         left_out: rows of the other kind, and those without a usable time.
         hot_missed_peak: of requests that were not precomputed, or not in the hot set given; None: not known.
         cache_missed_peak: of those that no cache answered either.
-        hit, live: whole answers; outside: of live answers, what is not queue, batch and device.
+        hit, live: whole answers; outside: of live answers, what is not queue, batch and device; None without any.
+        on_device: of live answers, how long their batch took.
     """
 
     model: str
@@ -62,7 +64,8 @@ class Logged:
     cache_share: float | None
     hit: Durations
     live: Durations
-    outside: Durations
+    outside: Outside | None
+    on_device: TimesByRows
 
     @property
     def span_s(self) -> float:
@@ -114,7 +117,7 @@ def read_log(
     fs, files, name = _files(url, model)
     hot = _entities(hot_set) if hot_set else None
     own, other, left_out = _Counts(), _Counts(), 0
-    hit, live, outside = Durations(), Durations(), Durations()
+    hit, live, outside, on_device = Durations(), Durations(), TimesByRows(), TimesByRows()
     for table in _tables(fs, files, [name for name in COUNTED.names if hot is not None or name != "entity"]):
         rows = LogRows(_within(table, since, until), hot)
         own.add(*rows.chosen(rows.is_own))
@@ -122,13 +125,18 @@ def read_log(
         left_out += rows.without_time
         hit.add(rows.total_us[rows.is_own & rows.is_hit])
         live.add(rows.total_us[rows.is_own & rows.is_live])
-        outside.add(rows.outside_us[rows.is_own & rows.is_live & ~np.isnan(rows.outside_us)])
+        is_timed = rows.is_own & rows.is_live & ~np.isnan(rows.outside_us)
+        outside.add(rows.outside_us[is_timed], rows.batch_rows[is_timed])
+        is_sized = is_timed & rows.has_rows
+        on_device.add(rows.on_device_us[is_sized], rows.batch_rows[is_sized])
     is_own = sum(own.all.values()) > 0
     counts, rest = (own, other) if is_own else (other, own)
     if not counts.all:
         raise BadFile(f"{url}: no request with a time in {len(files)} files")
     left_out += sum(rest.all.values())
-    return _logged(name, is_own, len(files), counts, left_out, is_own or hot is not None, (hit, live, outside))
+    return _logged(
+        name, is_own, len(files), counts, left_out, is_own or hot is not None, hit, live, outside, on_device
+    )
 
 
 def _logged(
@@ -138,7 +146,10 @@ def _logged(
     counts: _Counts,
     left_out: int,
     is_hot_known: bool,
-    durations: tuple[Durations, Durations, Durations],
+    hit: Durations,
+    live: Durations,
+    outside: TimesByRows,
+    on_device: TimesByRows,
 ) -> Logged:
     requests = sum(counts.all.values())
     hot_missed, cache_missed = sum(counts.hot_missed.values()), sum(counts.cache_missed.values())
@@ -157,9 +168,10 @@ def _logged(
         cache_missed_peak=_peak(counts.cache_missed, minutes[0]) if is_own else None,
         hot_share=1 - hot_missed / requests if is_hot_known else None,
         cache_share=1 - cache_missed / hot_missed if is_own and hot_missed else None,
-        hit=durations[0],
-        live=durations[1],
-        outside=durations[2],
+        hit=hit,
+        live=live,
+        outside=outside.outside(),
+        on_device=on_device,
     )
 
 

@@ -1,63 +1,29 @@
-"""The queue of one batching device, simulated event by event: cap, delay window and deadline. Pure, seeded.
+"""The long run of one batching device's queue (`device_queue.py`) at a steady Poisson rate. Pure, seeded.
 
 Exact but for chance, and chance is told: means carry a confidence interval by batch means.
 """
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from math import inf, nan
+from math import ceil, nan
 
 import numpy as np
-import numpy.typing as npt
 
 from online.planning.batching import BatchMs
-from online.planning.checks import OutOfRange, counts, not_negative, positive
+from online.planning.checks import OutOfRange, counts, positive
+from online.planning.device_queue import TAKE_ALL, BatchingRule, Milliseconds, Queued, run
 from online.planning.intervals import CONFIDENCE, Interval, interval
-
-Milliseconds = npt.NDArray[np.float64]
+from online.planning.outside import NOTHING, Outside
 
 REQUESTS = 200_000
 # Stretches whose means are taken as independent; with 20 to 40 the interval is neither wild nor too narrow.
 STRETCHES = 32
-# Fewer than these in a stretch, and its mean hangs on how the last one ended.
-_BATCHES_A_STRETCH = 30
+# Fewer than 30 in a stretch, and its mean hangs on how the last one ended.
+_BATCHES = 30 * STRETCHES
+# A longer run has larger batches: it has seen more of the worst.
+_SPARE = 1.2
 # What fits in a second or two, and in some hundred megabytes.
 _MOST_REQUESTS = 3_000_000
 _WARM_UP_SHARE = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class BatchingRule:
-    """When a free device takes its batch.
-
-    Attributes:
-        max_batch_rows: None for no cap.
-        max_delay_ms: how long an idle device waits for company after the first has come; a device that has just
-            finished never waits (as the product's batcher).
-        deadline_ms: from arrival to answer. Who would be answered later is dropped when a batch is taken.
-    """
-
-    max_batch_rows: int | None = None
-    max_delay_ms: float = 0.0
-    deadline_ms: float = inf
-
-    def check(self) -> None:
-        """Raises OutOfRange."""
-        if self.max_batch_rows is not None:
-            counts(max_batch_rows=self.max_batch_rows)
-        not_negative(max_delay_ms=self.max_delay_ms)
-        if not self.deadline_ms > 0:
-            raise OutOfRange("deadline_ms", self.deadline_ms, "above 0")
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """By request, in order of arrival: (n,) latency in ms, NaN where it was dropped. By batch: its rows."""
-
-    latency_ms: Milliseconds
-    batch_rows: npt.NDArray[np.int64]
-    busy_ms: float
-    span_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,64 +55,11 @@ def poisson_ms(rate_per_s: float, requests: int, seed: int) -> Milliseconds:
     return ends * float(requests * 1e3 / rate_per_s / ends[-1])
 
 
-def run(arrivals_ms: Milliseconds, batch_ms: BatchMs, rule: BatchingRule) -> Queued:
-    """What one device does with these arrivals, (n,) ascending.
-
-    A loop over batches, since each depends on the end of the last: the only part that is not vectorised.
-    """
-    rule.check()
-    arrivals: list[float] = arrivals_ms.tolist()
-    count, cap = len(arrivals), rule.max_batch_rows or len(arrivals)
-    delay_ms, deadline_ms = rule.max_delay_ms, rule.deadline_ms
-    times: dict[int, float] = {}
-    firsts, ends, finishes = [], [], []
-    first, free_ms, busy_ms = 0, -inf, 0.0
-    while first < count:
-        begins_ms = arrivals[first]
-        if begins_ms <= free_ms:
-            begins_ms = free_ms
-        elif delay_ms:
-            full = first + cap - 1
-            begins_ms = min(begins_ms + delay_ms, arrivals[full] if full < count else inf)
-        end = bisect_right(arrivals, begins_ms, first, min(first + cap, count))
-        while True:
-            rows = end - first
-            if rows not in times:
-                times[rows] = batch_ms(rows) if rows else 0.0
-            if not rows or begins_ms + times[rows] - arrivals[first] <= deadline_ms:
-                break
-            first += 1
-            end = bisect_right(arrivals, begins_ms, first, min(first + cap, count))
-        if rows:
-            free_ms = begins_ms + times[rows]
-            busy_ms += times[rows]
-            firsts.append(first)
-            ends.append(end)
-            finishes.append(free_ms)
-        first = end
-    return _queued(arrivals_ms, np.array(firsts, np.int64), np.array(ends, np.int64), np.array(finishes), busy_ms)
-
-
-def _queued(
-    arrivals_ms: Milliseconds,
-    firsts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    finishes_ms: Milliseconds,
-    busy_ms: float,
-) -> Queued:
-    rows = ends - firsts
-    latency_ms = np.full(len(arrivals_ms), nan)
-    places = np.repeat(firsts - np.concatenate([[0], np.cumsum(rows)[:-1]]), rows) if len(rows) else firsts
-    places = places + np.arange(len(places))
-    latency_ms[places] = np.repeat(finishes_ms, rows) - arrivals_ms[places]
-    span_ms = float(max(finishes_ms[-1] if len(rows) else 0.0, arrivals_ms[-1]) - arrivals_ms[0])
-    return Queued(latency_ms, rows, busy_ms, span_ms)
-
-
 def simulate(
     rate_per_s: float,
     batch_ms: BatchMs,
-    rule: BatchingRule = BatchingRule(),
+    rule: BatchingRule = TAKE_ALL,
+    outside: Outside = NOTHING,
     *,
     requests: int = REQUESTS,
     seed: int = 1,
@@ -159,6 +72,10 @@ def simulate(
     that a run has too few of them, it is made longer than `requests`, up to three million. Saturated, without a
     deadline, there is no long run: the figures are then those of a queue that still grows.
 
+    Args:
+        rule: its deadline is of queue and device, without what is outside.
+        outside: is part of each latency.
+
     Raises:
         OutOfRange: names the field. At least 6,400 requests, so that each stretch has a 99th percentile.
     """
@@ -170,19 +87,16 @@ def simulate(
     queued = run(poisson_ms(rate_per_s, requests, seed), batch_ms, rule)
     cap = rule.max_batch_rows
     is_saturated = cap is not None and rate_per_s * batch_ms(cap) >= 1e3 * cap
-    while (
-        not is_saturated
-        and 0 < len(queued.batch_rows) < _BATCHES_A_STRETCH * STRETCHES
-        and 4 * requests <= _MOST_REQUESTS
-    ):
-        requests *= 4
+    while not is_saturated and 0 < (batches := len(queued.batch_rows)) < _BATCHES and requests < _MOST_REQUESTS:
+        requests = min(_MOST_REQUESTS, ceil(_SPARE * requests * _BATCHES / batches))
         queued = run(poisson_ms(rate_per_s, requests, seed), batch_ms, rule)
-    return summary(queued, confidence)
+    return summary(queued, outside, confidence)
 
 
-def summary(queued: Queued, confidence: float = CONFIDENCE) -> Simulated:
+def summary(queued: Queued, outside: Outside = NOTHING, confidence: float = CONFIDENCE) -> Simulated:
     """In numbers, without the warm-up."""
-    latency_ms = queued.latency_ms[int(len(queued.latency_ms) * _WARM_UP_SHARE) :]
+    latency_ms = queued.latency_ms + (outside.fixed_ms + outside.row_ms * queued.rows)
+    latency_ms = latency_ms[int(len(latency_ms) * _WARM_UP_SHARE) :]
     answered = latency_ms[~np.isnan(latency_ms)]
     dropped_share = 1 - len(answered) / len(latency_ms)
     busy_share = queued.busy_ms / queued.span_ms if queued.span_ms else 1.0

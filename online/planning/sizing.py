@@ -5,17 +5,19 @@ simulation, and more replicas where it is over the goal.
 """
 
 from dataclasses import dataclass, field
-from math import ceil, inf, isnan, nan
+from math import ceil, expm1, inf, isnan, nan
 
 from online.planning.blends import lookup_blend
 from online.planning.checks import positive
+from online.planning.device_queue import BatchingRule
 from online.planning.prices import month_of
 from online.planning.replica import Batch, Goal, Replica, size_batch
-from online.planning.simulation import BatchingRule, Simulated, simulate
+from online.planning.simulation import Simulated, simulate
 from online.planning.traffic import Scenario, Traffic
-from schemas.capacity import replicas_needed
+from schemas.capacity import mean_batch_rows, replicas_needed
 
-_REQUESTS = 60_000
+# A run's certainty grows with the batches of those that meet: who shares one shares its fate.
+_BATCHES, _LEAST_REQUESTS, _MOST_REQUESTS = 10_000, 20_000, 60_000
 # More are not tried: from there on a replica is idle for 199 of 200 requests, and p99 is that of an idle one.
 _IDLE_LOAD = 0.005
 
@@ -39,6 +41,7 @@ class Fleet:
 
     Attributes:
         by_rate: replicas by the rate alone; `replicas` has those that the p99 needs as well.
+        p99_half_width_ms: of its 95 % interval, by the simulation alone.
         is_in_time: p99 within the goal.
         load: the rate over throughput of the batch sized by, for each replica; `busy_share` of the time it works.
         all_mean_ms: mean of all answers, hits included; NaN where hits are not known.
@@ -51,6 +54,7 @@ class Fleet:
     mean_ms: float
     p50_ms: float
     p99_ms: float
+    p99_half_width_ms: float
     is_in_time: bool
     batch_rows: float
     load: float
@@ -63,12 +67,16 @@ class Fleet:
 
 
 def size(
-    replica: Replica, traffic: Traffic, goal: Goal, *, requests: int = _REQUESTS, seed: int = 1
+    replica: Replica, traffic: Traffic, goal: Goal, *, requests: int | None = None, seed: int = 1
 ) -> list[Fleet]:
     """A fleet for each scenario of the traffic. Raises OutOfRange.
 
     Each replica is taken to get a random share of the requests; the product's API sends to the least loaded one,
     which waits less.
+
+    Args:
+        requests: of each simulation; None for 20,000 to 60,000, by how many batches and how few that meet others
+            they make.
     """
     batch = size_batch(replica, goal)
     sizer = _Sizer(replica, traffic, goal, batch, requests, seed)
@@ -83,7 +91,7 @@ class _Sizer:
     traffic: Traffic
     goal: Goal
     batch: Batch
-    requests: int
+    requests: int | None
     seed: int
     in_time_per_s: float = 0.0
     late_per_s: float = inf
@@ -92,9 +100,8 @@ class _Sizer:
     def fleet(self, scenario: Scenario) -> Fleet:
         by_rate = replicas_needed(scenario.live_per_s, self.batch.per_replica_per_s)
         replicas, found = self._in_time(scenario.live_per_s, by_rate)
-        outside_ms = self.replica.outside_ms
-        p99_ms = found.p99_ms.value + outside_ms if found else nan
-        mean_ms = found.mean_ms.value + outside_ms if found else nan
+        p99_ms = found.p99_ms.value if found else nan
+        mean_ms = found.mean_ms.value if found else nan
         month = replicas * month_of(self.replica.price_per_hour)
         budget = self.goal.budget_per_month
         return Fleet(
@@ -102,8 +109,9 @@ class _Sizer:
             by_rate=by_rate,
             replicas=replicas,
             mean_ms=mean_ms,
-            p50_ms=found.p50_ms + outside_ms if found else nan,
+            p50_ms=found.p50_ms if found else nan,
             p99_ms=p99_ms,
+            p99_half_width_ms=found.p99_ms.half_width if found else nan,
             is_in_time=found is None or p99_ms <= self.goal.p99_ms,
             batch_rows=found.batch_rows if found else nan,
             load=scenario.live_per_s / replicas / self.batch.rows_per_s if replicas else 0.0,
@@ -140,7 +148,7 @@ class _Sizer:
         """Whether one replica is, at this rate. A rate below one in time is in time, without a simulation."""
         if self.in_time_per_s < rate_per_s < self.late_per_s:
             found = self._simulated(rate_per_s)
-            if found.p99_ms.value + self.replica.outside_ms <= self.goal.p99_ms:
+            if found.p99_ms.value <= self.goal.p99_ms:
                 self.in_time_per_s = rate_per_s
             else:
                 self.late_per_s = rate_per_s
@@ -150,10 +158,23 @@ class _Sizer:
         """Each rate once."""
         known = self.simulated.get((rate_per_s, deadline_ms))
         if known is None:
-            rule = BatchingRule(self.replica.max_batch_rows, deadline_ms=deadline_ms)
-            known = simulate(rate_per_s, self.replica.batch_ms, rule, requests=self.requests, seed=self.seed)
+            rule, requests = (
+                BatchingRule(self.replica.max_batch_rows, deadline_ms=deadline_ms),
+                self._requests(rate_per_s),
+            )
+            replica = self.replica
+            known = simulate(
+                rate_per_s, replica.batch_ms, rule, replica.outside, requests=requests, seed=self.seed
+            )
             self.simulated[rate_per_s, deadline_ms] = known
         return known
+
+    def _requests(self, rate_per_s: float) -> int:
+        if self.requests is not None:
+            return self.requests
+        rows = mean_batch_rows(self.replica.time, rate_per_s, self.replica.max_batch_rows)
+        meeting = -expm1(-rate_per_s * self.replica.batch_ms(1) / 1e3)
+        return int(min(_MOST_REQUESTS, max(_LEAST_REQUESTS, _BATCHES * rows / meeting)))
 
     def _all_mean_ms(self, scenario: Scenario, live_ms: float) -> float:
         hit_share = 1 - scenario.live_per_s / self.traffic.peak_per_s
@@ -172,9 +193,9 @@ class _Sizer:
         needed = replicas_needed(scenario.cold_per_s, self.batch.per_replica_per_s)
         if not replicas:
             return Cold(scenario.cold_per_s, nan, 0.0, needed)
-        each = scenario.cold_per_s / replicas
-        found = self._simulated(each, self.goal.p99_ms - self.replica.outside_ms)
-        cap = self.replica.max_batch_rows
+        each, cap = scenario.cold_per_s / replicas, self.replica.max_batch_rows
+        # Under load batches are as large as may be in time.
+        found = self._simulated(each, self.goal.p99_ms - self.replica.outside.mean_ms(self.batch.rows))
         load = each * self.replica.batch_ms(cap) / 1e3 / cap
         return Cold(scenario.cold_per_s, load, 1 - found.dropped_share, needed)
 

@@ -67,6 +67,7 @@ class Way:
     Attributes:
         memory_share: of the fullest card, by weights; over 1 they do not fit.
         rows_per_s: of one group with the batch it is sized by, at full load.
+        is_in_budget: None without a budget, or where nothing can be said.
         lost_cards, lost_share: what one failed card takes with it.
         rule: where its T(b) comes from.
     """
@@ -84,6 +85,7 @@ class Way:
     lost_cards: int
     lost_share: float
     rule: str
+    is_in_budget: bool | None = None
     keeps_answers: bool = True
 
     @property
@@ -107,7 +109,8 @@ class Advice:
 def advise(question: Question) -> Advice:
     """The table and the recommendation: the cheapest that fits and answers in time; of equals the simplest.
 
-    A way that changes the answers is recommended only where no other does it, but what it would save is said.
+    A way that changes the answers is recommended only where no other does it, but what it would save is said. One
+    over the budget is recommended only where all are, and that is said too.
 
     Raises:
         OutOfRange: names the field.
@@ -124,9 +127,11 @@ def advise(question: Question) -> Advice:
     possible = [way for way in possible if way.keeps_answers] or possible
     if not possible:
         return Advice(ways, None, _why_none(ways))
+    possible = [way for way in possible if way.is_in_budget is not False] or possible
     least = min(way.cost_per_month for way in possible)
     best = next(way for way in possible if way.cost_per_month <= least * (1 + _TIE))
-    return Advice(ways, best, _why(best, ways, least))
+    over = " Over the budget, as is all else that fits, is in time and keeps the answers."
+    return Advice(ways, best, _why(best, ways, least) + (over if best.is_in_budget is False else ""))
 
 
 def _replicas(q: Question) -> Way:
@@ -177,7 +182,7 @@ def _pipeline(q: Question) -> Way:
     time, measured, price = _scaled(q.replica.time, 1 / n), _times(q.replica, 1 / n), n * q.replica.price_per_hour
     stage = _like(q.replica, time, measured, price)
     # A request waits for one stage's batch, then goes through n stages.
-    rows = min(stage.knee_rows, stage.fitting_rows((goal.p99_ms - q.replica.outside_ms) / (n + 1)))
+    rows = min(stage.knee_rows, stage.fitting_rows(goal.p99_ms - q.replica.outside.fixed_ms, n + 1))
     rest_ms = (n - 1) * (stage.batch_ms(rows) + hop_ms + row_ms * rows)
     rule = f"a stage T(b) / {n}, then {n - 1} more and as many hops"
     replica = _like(q.replica, time, measured, price, rest_ms)
@@ -214,6 +219,7 @@ def _way(
         cards,
         1 / fleet.replicas,
         rule,
+        fleet.is_in_budget,
     )
 
 
@@ -229,7 +235,7 @@ def _times(replica: Replica, factor: float) -> BatchMs | None:
 def _like(
     replica: Replica, time: BatchTime, measured: BatchMs | None, price_per_hour: float, rest_ms: float = 0.0
 ) -> Replica:
-    return Replica(time, replica.max_batch_rows, price_per_hour, None, replica.outside_ms + rest_ms, measured)
+    return Replica(time, replica.max_batch_rows, price_per_hour, None, replica.outside.later(rest_ms), measured)
 
 
 def _why(best: Way, ways: list[Way], least: float) -> str:

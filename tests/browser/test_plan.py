@@ -40,7 +40,6 @@ def asked_of_the_planner(command: str) -> dict[str, Any]:
     call = [sys.executable, *words[1:], "--json"]
     done = subprocess.run(call, cwd=HOME, capture_output=True, check=True, timeout=60)
     found: dict[str, Any] = orjson.loads(done.stdout)
-    del found["weights_share_of_memory"]
     return found
 
 
@@ -52,6 +51,10 @@ def test_the_page_says_what_the_command_line_says(page: Page, site: Site, screen
         hit_share="0.7",
         cache_share="0.3",
         outside_ms="2",
+        outside_row_ms="0.05",
+        weight_gb="20",
+        memory_gb="16",
+        budget_per_month="2000",
         price_per_hour="1",
     )
     expected = asked_of_the_planner(page.locator("#command").inner_text())
@@ -64,12 +67,17 @@ def test_the_page_says_what_the_command_line_says(page: Page, site: Site, screen
     assert tiles[1] == f"{fleets[2]['p50_ms']:.1f} / {fleets[2]['p99_ms']:.1f}"
     assert tiles[2] == f"{100 * fleets[2]['load']:.1f} %"
     assert tiles[3] == f"{fleets[2]['cost_per_month']:,.0f} USD"
-    assert tiles[5] == str(fleets[2]["cold"]["replicas"])
+    assert expected["weights_share_of_memory"] == 1.25
+    assert tiles[5] == "125.0 %"
+    expect(page.locator("#answer")).to_contain_text("The weights do not fit: 125% of a card's memory")
+    assert tiles[6] == str(fleets[2]["cold"]["replicas"])
     for row, fleet in zip(page.locator("#table-fleets tbody tr").all(), fleets, strict=True):
         cells = row.locator("th, td").all_inner_texts()
         assert cells[0] == fleet["scenario"]
         assert cells[3] == str(fleet["replicas"])
         assert cells[5] == f"{fleet['p99_ms']:.1f}"
+        assert float(cells[6]) == pytest.approx(fleet["p99_half_width_ms"], rel=0.01)
+        assert cells[-1] == ("yes" if fleet["is_in_budget"] else "no")
     page.screenshot(path=screenshots / "plan-light.png", full_page=True)
 
 

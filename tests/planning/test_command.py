@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from online.planning.__main__ import COMMANDS, main
-from tests.planning.conftest import write_profile
+from tests.planning.conftest import START, rows_in_minute, write_profile
+from tests.support.request_log import log_table, write_log
 
 DEVICE = ["--tau0", "6", "--alpha", "1.2ms"]
 
@@ -43,6 +44,36 @@ def test_a_plan_from_this_systems_own_files(
     assert fleets[1]["cold"]["in_time_share"] < 0.9
 
 
+def test_a_plan_counts_what_each_row_of_a_batch_adds_outside(
+    capsys: pytest.CaptureFixture[str], profile: Path, tmp_path: Path
+) -> None:
+    rows = [
+        row
+        for batch_rows in (1, 4, 24)
+        for row in rows_in_minute(
+            START, {"live": 100}, total_us=12_000 + 200 * batch_rows, execute_us=10_000, queue_us=0, batch_us=0,
+            batch_rows=batch_rows,
+        )
+    ]  # fmt: skip
+    write_log(tmp_path, "delay", log_table(rows))
+    words = ["plan", "--profile", str(profile), "--log", str(tmp_path), "--p99", "50ms", "--growth", "300"]
+    found = ask(capsys, *words)
+    assert found["outside_ms"] == pytest.approx(2, rel=0.02)
+    assert found["outside_row_ms"] == pytest.approx(0.2, rel=0.05)
+    # The log's 10 ms beside 7.2, 10.8 and 34.8 of the profile.
+    assert found["device_over_profile"] == pytest.approx((10 / 7.2 + 10 / 10.8 + 10 / 34.8) / 3 - 1, rel=0.05)
+    # 2 (6 + 1.2 b) + 0.2 b within 48.
+    assert found["batch"]["rows"] == 13  # type: ignore[index]
+    assert main(words) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "2 ms and 0.2" in told
+    assert "Warning: the log's batches took 13% shorter than the profile says" in told
+    without = ask(capsys, *words, "--outside", "2ms")
+    assert (without["outside_ms"], without["outside_row_ms"]) == (2.0, 0.0)
+    assert without["batch"]["rows"] == 15  # type: ignore[index]
+    assert without["fleets"][0]["replicas"] < found["fleets"][0]["replicas"]  # type: ignore[index]
+
+
 def test_a_plan_from_another_systems_log(
     capsys: pytest.CaptureFixture[str], profile: Path, imported_log: Path, hot_set: Path
 ) -> None:
@@ -68,6 +99,23 @@ def test_size_says_what_plan_says_for_the_same_numbers(
         # A hit's time is from a histogram in the log.
         assert one.pop("all_mean_ms") == pytest.approx(other.pop("all_mean_ms"), rel=0.01)
         assert one == other
+
+
+@pytest.mark.parametrize("question", ["plan", "size"])
+def test_whether_the_weights_fit_is_part_of_the_answer(
+    capsys: pytest.CaptureFixture[str], profile: Path, own_log: Path, question: str
+) -> None:
+    traffic = ["--log", str(own_log)] if question == "plan" else ["--peak-per-s", "20"]
+    words = [question, "--profile", str(profile), "--p99", "50ms", *traffic]
+    assert ask(capsys, *words)["weights_share_of_memory"] is None
+    assert ask(capsys, *words, "--weight-gb", "12", "--memory-gb", "16")["weights_share_of_memory"] == 0.75
+    assert main([*words, "--weight-gb", "20", "--memory-gb", "16"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "The weights do not fit: 125% of a card's memory" in told
+    # How sure the profile's line is, as well.
+    assert "tau0 6 ± " in told
+    assert main([*words, "--weight-gb", "20"]) == 2
+    assert "memory_gb is missing" in capsys.readouterr().err
 
 
 def test_a_profile_that_no_line_fits_is_told_and_planned_with_as_measured(

@@ -25,8 +25,10 @@ QUICK = (
 SIMULATED = (
     f"batch {DEVICE} --rate-per-s 100 --max-delay 1 --deadline 90 --requests 6400 --seed 1",
     f"size {DEVICE} --peak-per-s 200 --p99 50 --utilisation 0.6 --hit-share 0.5 --cache-share 0.2 --hit 1"
-    " --outside 1 --price-per-hour 1 --budget 100 --requests-per-month 1e6 --weight-gb 1 --memory-gb 2",
-    f"strategy {DEVICE} --rate-per-s 200 --p99 50 --utilisation 0.6 --outside 1 --price-per-hour 1 --weight-gb 1"
+    " --outside 1 --outside-row 0.1 --price-per-hour 1 --budget 100 --requests-per-month 1e6"
+    " --weight-gb 1 --memory-gb 2",
+    f"strategy {DEVICE} --rate-per-s 200 --p99 50 --utilisation 0.6 --outside 1 --outside-row 0.1"
+    " --budget 900 --price-per-hour 1 --weight-gb 1"
     " --memory-gb 16 --cards 2 --layers 12 --row-kb 200 --link-gb-s 12 --link-us 20 --quantised-share 0.5"
     " --bigger-speed 2 --bigger-memory-gb 40 --bigger-price-per-hour 2",
 )

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from online.planning.simulation import BatchingRule, Milliseconds, poisson_ms, run
+from online.planning.device_queue import BatchingRule, Milliseconds, run
+from online.planning.simulation import poisson_ms
 from schemas import wire
 from schemas.capacity import BatchTime
 from tests.support.virtual_time import VirtualWorker

@@ -33,7 +33,29 @@ def test_times_of_hits_and_of_live_answers(own_log: Path) -> None:
     found = read_log(str(own_log))
     assert found.hit.quantile_ms(0.5) == pytest.approx(1.5, rel=0.01)
     assert found.live.quantile_ms(0.99) == pytest.approx(21, rel=0.01)
-    assert found.outside.quantile_ms(0.5) == pytest.approx(2, rel=0.01)
+    assert found.outside is not None
+    assert found.outside.fixed_ms == pytest.approx(2, rel=0.01)
+
+
+def test_what_each_row_of_a_batch_adds_is_read_from_the_log(tmp_path: Path) -> None:
+    rows = [
+        row
+        for batch_rows, outside_us in ((1, 2_100), (2, 2_200), (16, 3_600), (32, 5_200))
+        for row in rows_in_minute(
+            START,
+            {"live": 100},
+            total_us=20_000 + outside_us,
+            queue_us=5_000,
+            batch_us=1_000,
+            execute_us=14_000,
+            batch_rows=batch_rows,
+        )
+    ]
+    write_log(tmp_path, "delay", log_table(rows))
+    found = read_log(str(tmp_path)).outside
+    assert found is not None
+    assert found.fixed_ms == pytest.approx(2.0, rel=0.02)
+    assert found.row_ms == pytest.approx(0.1, rel=0.05)
 
 
 def test_another_systems_log_tells_when_and_for_which_entities(imported_log: Path, hot_set: Path) -> None:
@@ -70,7 +92,7 @@ def test_an_older_log_lacks_columns(tmp_path: Path) -> None:
     found = read_log(str(tmp_path))
     assert found.requests == 4
     assert found.live.quantile_ms(0.5) == pytest.approx(1, rel=0.01)
-    assert found.outside.counts == {}
+    assert found.outside is None
 
 
 def test_what_is_no_request_log_is_named(tmp_path: Path) -> None:

@@ -77,8 +77,21 @@ FIELDS = (
         note="the API, the look-up that missed, the network",
     ),
     Field(
+        "outside_row_ms", "And for each row of its batch", "ms", "--outside-row", 0, 60_000, (0.001, 10),
+        note="answers of a batch leave one after another; `plan` on the command line reads it from the log",
+    ),
+    Field(
         "utilisation", "Given to a replica, share of its throughput", "0 to 1", "--utilisation", 0.05, 0.95,
         (0.05, 0.95), is_log=False,
+    ),
+    Field(
+        "weight_gb", "The model's weights", "GB", "--weight-gb", 1e-6, 1e6, (0.01, 1000), is_optional=True,
+        note="with the card's memory: do they fit",
+    ),
+    Field("memory_gb", "A card's memory", "GB", "--memory-gb", 1e-3, 1e6, (1, 1000), is_optional=True),
+    Field(
+        "budget_per_month", "Budget for the replicas", "a month", "--budget", 0.01, 1e12, (10, 1e6),
+        is_optional=True,
     ),
 )  # fmt: skip
 
@@ -94,7 +107,11 @@ EXAMPLES: Mapping[str, Given] = {
     "mean_share": Given(None, "not known: no request in this time range"),
     "hit_ms": Given(None, "not known: no hit in this time range"),
     "outside_ms": Given(0.0, "not known: no live answer in this time range"),
+    "outside_row_ms": Given(0.0, "not known"),
     "utilisation": Given(TARGET_UTILISATION, "the planner's default"),
+    "weight_gb": Given(None, "not known: the bundle's program file is about as large"),
+    "memory_gb": Given(None, "not known"),
+    "budget_per_month": Given(None, "none"),
 }
 
 

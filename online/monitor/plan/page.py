@@ -1,7 +1,8 @@
 """Plan: what a fleet would need and cost, for numbers that the reader may change, as the planner computes it."""
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isfinite
 from typing import cast
@@ -12,16 +13,20 @@ from online.monitor.curves import line_chart
 from online.monitor.pages import Page, Report
 from online.monitor.plan import tables as made
 from online.monitor.plan.fields import FIELDS, Entered, enter, written
-from online.monitor.plan.prefill import prefill
+from online.monitor.plan.prefill import Profiled, prefill
 from online.monitor.sources import Sources
 from online.monitor.windows import Window
 from online.planning.answer import Answer, plain
 from online.planning.checks import OutOfRange
 from online.planning.latency import CURVE_LOADS, Latency, latency_curve
+from online.planning.outside import NOTHING, Outside
 from online.planning.prices import SECONDS_PER_MONTH, month_of
+from online.planning.profile_file import Profile
+from online.planning.profile_notes import profile_notes
 from online.planning.queues import Provision, provisions
 from online.planning.replica import Goal, Replica
 from online.planning.size_question import SizeQuestion, size_answer
+from online.planning.weights import Weights
 from schemas.capacity import BatchTime
 
 COMMAND = ".venv/bin/python -m online.planning size"
@@ -41,7 +46,9 @@ def ask(sources: Sources, model: str, window: Window, query: Mapping[str, str]) 
     """With what the query says. Nonsense is told by its field, in `refused` and beside it."""
     before = prefill(sources, model, window)
     entered = enter(query, before.given)
-    found = _planned(entered)
+    # Whoever changes the line plans with that line, not with the profile.
+    profiled = before.profile if not entered.own & {"tau0_ms", "alpha_ms"} else None
+    found = _planned(entered, profiled.profile if profiled else None)
     document, points, errors = found.document, found.points, found.errors
     currency = sources.settings.currency
     tables = [
@@ -52,9 +59,10 @@ def ask(sources: Sources, model: str, window: Window, query: Mapping[str, str]) 
         made.curve_table(points),
     ]
     own = {one.name: entered.texts[one.name] for one in FIELDS}
+    command = _command(entered, profiled)
     facts = {
         "plan": document,
-        "command": _command(entered),
+        "command": command,
         "fields": dict(entered.values),
         "given": {name: {"value": one.value, "source": one.source} for name, one in before.given.items()},
     }
@@ -69,7 +77,8 @@ def ask(sources: Sources, model: str, window: Window, query: Mapping[str, str]) 
         "written": written,
         "document": document,
         "verdict": _verdict(document, currency),
-        "command": _command(entered),
+        "command": command,
+        "basis": found.basis,
         "currency": currency,
         "chart_of_latency": _chart(points, document),
     }
@@ -78,47 +87,59 @@ def ask(sources: Sources, model: str, window: Window, query: Mapping[str, str]) 
 
 @dataclass(frozen=True)
 class _Planned:
-    """What the planner says, or in `errors` what is wrong, by field."""
+    """What the planner says, or in `errors` what is wrong, by field.
+
+    `basis`: what it rests on, in words, and whether that is a warning.
+    """
 
     document: made.Document | None = None
     points: Sequence[Latency] = ()
     queues: Sequence[Provision] = ()
+    basis: Sequence[tuple[str, bool]] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
-def _planned(entered: Entered) -> _Planned:
+def _planned(entered: Entered, profile: Profile | None) -> _Planned:
     if entered.errors:
         return _Planned(errors=entered.errors)
     try:
-        question = _question(entered.values)
-        time, cap = question.replica.time, question.replica.max_batch_rows
+        question = _question(entered.values, profile)
+        replica, weights = question.replica, question.weights
         document = cast(made.Document, plain(_size(question).document))
         # Where each replica answered one request after the other, all live.
-        month = month_of(question.replica.price_per_hour)
-        queues = provisions(question.peak_per_s, time.batch_ms(1), month, _SPARE)
-        return _Planned(document, _curve(time, cap), queues)
+        month = month_of(replica.price_per_hour)
+        queues = provisions(question.peak_per_s, replica.batch_ms(1), month, _SPARE)
+        curve = _curve(replace(replica, price_per_hour=0.0, outside=NOTHING))
+        share = weights.share_of_memory
+        told = [
+            *((note, profile is not None and not profile.fit.is_linear) for note in profile_notes(profile)),
+            *((note, share is not None and share > 1) for note in weights.notes),
+        ]
+        return _Planned(document, curve, queues, told)
     except OutOfRange as error:
         return _Planned(errors={error.field: str(error)})
 
 
-def _question(values: Mapping[str, float | None]) -> SizeQuestion:
+def _question(values: Mapping[str, float | None], profile: Profile | None) -> SizeQuestion:
     """Raises OutOfRange."""
     needed = {name: value for name, value in values.items() if value is not None}
-    replica = Replica(
-        BatchTime(needed["tau0_ms"], needed["alpha_ms"]),
-        int(needed["max_batch_rows"]),
-        needed["price_per_hour"],
-        None,
-        needed["outside_ms"],
-    )
+    price_per_hour, most = needed["price_per_hour"], int(needed["max_batch_rows"])
+    outside = Outside(needed["outside_ms"], needed["outside_row_ms"])
+    if profile is not None:
+        replica = profile.replica(price_per_hour, outside, most)
+    else:
+        line = BatchTime(needed["tau0_ms"], needed["alpha_ms"])
+        replica = Replica(line, most, price_per_hour, None, outside)
     return SizeQuestion(
         replica=replica,
-        goal=Goal(needed["p99_ms"], needed["utilisation"]),
+        goal=Goal(needed["p99_ms"], needed["utilisation"], values["budget_per_month"]),
         peak_per_s=needed["peak_per_s"],
         requests_per_month=_month(values),
         hit_share=values["hit_share"],
         cache_share=values["cache_share"],
         hit_ms=values["hit_ms"],
+        weights=Weights(values["weight_gb"], values["memory_gb"]),
+        profile=profile,
     )
 
 
@@ -128,8 +149,9 @@ def _size(question: SizeQuestion) -> Answer:
 
 
 @lru_cache(_KEPT)
-def _curve(time: BatchTime, max_batch_rows: int) -> list[Latency]:
-    return latency_curve(Replica(time, max_batch_rows, price_per_hour=0.0))
+def _curve(replica: Replica) -> list[Latency]:
+    """Of queue and device, so whatever it costs."""
+    return latency_curve(replica)
 
 
 def _month(values: Mapping[str, float | None]) -> float | None:
@@ -138,12 +160,16 @@ def _month(values: Mapping[str, float | None]) -> float | None:
     return None if peak is None or share is None else float(written(peak * share * SECONDS_PER_MONTH))
 
 
-def _command(entered: Entered) -> str:
+def _command(entered: Entered, profiled: Profiled | None) -> str:
     """The planner's command line that gives the same numbers."""
     options = {one.option: entered.values[one.name] for one in FIELDS if one.option}
     options["--requests-per-month"] = _month(entered.values)
+    device = ""
+    if profiled is not None:
+        del options["--tau0"], options["--alpha"]
+        device = f" --profile {shlex.quote(profiled.path)}"
     words = [f"{option} {written(value)}" for option, value in options.items() if value is not None]
-    return " ".join([COMMAND, *words])
+    return f"{COMMAND}{device} {' '.join(words)}"
 
 
 def _verdict(document: made.Document | None, currency: str) -> list[str]:

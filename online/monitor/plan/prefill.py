@@ -14,10 +14,10 @@ from online.monitor.settings import MonitorSettings
 from online.monitor.sources import Sources
 from online.monitor.state import LiveState
 from online.monitor.windows import Window, utc
-from online.planning.batching import LINEAR_WITHIN, fit
 from online.planning.checks import OutOfRange
-from schemas.arrow import STAGES
+from online.planning.profile_file import Profile, profile_of
 from schemas.http import Source
+from schemas.names import STAGES
 from schemas.profile import ProfileDocument
 
 logger = logging.getLogger(__name__)
@@ -30,10 +30,32 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """By field; `problems` say in words what could not be read."""
+    """By field; `problems` say in words what could not be read; `profile`: what T(b) is from, where it is one."""
 
     given: dict[str, Given]
     problems: list[str]
+    profile: "Profiled | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A profile, and where it lies: on this machine a path."""
+
+    profile: Profile
+    path: str
+
+    @property
+    def given(self) -> dict[str, Given]:
+        """Raises OutOfRange."""
+        one, found = self.profile, self.profile.fit
+        source = (
+            f"fitted to the profile {self.path.rpartition('/')[2]}, version {one.version} on "
+            f"{one.device or 'its device'}"
+        )
+        given = _device(found.time.tau0_ms, found.time.alpha_ms, one.rows[-1], source)
+        for name, line in (("tau0_ms", found.tau0_ms), ("alpha_ms", found.alpha_ms)):
+            given[name] = Given(given[name].value, f"{source}; ± {line.half_width:.2g} (95 %)")
+        return given
 
 
 def prefill(sources: Sources, model: str, window: Window) -> Prefill:
@@ -43,14 +65,16 @@ def prefill(sources: Sources, model: str, window: Window) -> Prefill:
         figures = read_figures(counts, window)
         hot_missed = read_hot_missed_peak(counts, window)
     settings = sources.settings
+    measured = _of_replica(state, settings.slo_ms)
+    profiled = None if measured else _of_profile(settings.data_url, model)
     given = {
         **EXAMPLES,
         **_of_settings(settings),
-        **(_of_replica(state, settings.slo_ms) or _of_profile(settings.data_url, model)),
+        **(profiled.given if profiled else measured),
         **_of_log(figures, hot_missed, window),
     }
     problems = [f"{one}." for one in (state.problem, coverage.problem) if one]
-    return Prefill(given, [f"{one[0].upper()}{one[1:]}" for one in problems])
+    return Prefill(given, [f"{one[0].upper()}{one[1:]}" for one in problems], profiled)
 
 
 def _of_settings(settings: MonitorSettings) -> dict[str, Given]:
@@ -71,7 +95,7 @@ def _of_replica(state: LiveState, slo_ms: float) -> dict[str, Given]:
     return _device(chosen.time.tau0_ms, chosen.time.alpha_ms, chosen.max_batch_rows, source)
 
 
-def _of_profile(data_url: str, model: str) -> dict[str, Given]:
+def _of_profile(data_url: str, model: str) -> Profiled | None:
     """The newest by name of `profiles/*.json` that is of the model; one that cannot be used is passed over."""
     filesystem, root = fsspec.core.url_to_fs(data_url)
     folder = f"{root.rstrip('/')}/{PROFILES}"
@@ -79,26 +103,16 @@ def _of_profile(data_url: str, model: str) -> dict[str, Given]:
         filesystem.invalidate_cache(folder)
         paths = [path for path in filesystem.ls(folder, detail=False) if path.endswith(".json")]
     except OSError:
-        return {}
+        return None
     for path in sorted(paths, reverse=True):
         try:
             document = ProfileDocument.model_validate_json(filesystem.cat_file(path))
-            if document.model == model:
-                return _fitted(document, path.rpartition("/")[2])
+            if document.model == model and profile_of(document).fit:  # raises where it has too few sizes
+                url = str(filesystem.unstrip_protocol(path))
+                return Profiled(profile_of(document), url.removeprefix("file://"))
         except (OSError, ValidationError, OutOfRange) as error:
             logger.warning("a profile cannot be used", extra={"path": path, "error": type(error).__name__})
-    return {}
-
-
-def _fitted(document: ProfileDocument, name: str) -> dict[str, Given]:
-    found = fit(document.rows, document.batch_ms)
-    source = f"fitted to the profile {name}, version {document.version} on {document.device or 'its device'}"
-    if not found.is_linear:
-        source += (
-            f"; warning: the line is {found.worst_error:+.0%} off at {found.worst_rows} rows, more than "
-            f"{LINEAR_WITHIN:.0%}: plan with `--profile` on the command line"
-        )
-    return _device(found.time.tau0_ms, found.time.alpha_ms, document.rows[-1], source)
+    return None
 
 
 def _device(tau0_ms: float, alpha_ms: float, max_batch_rows: int, source: str) -> dict[str, Given]:

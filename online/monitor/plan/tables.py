@@ -19,6 +19,7 @@ _FLEETS = (
     ("replicas", "Replicas", Kind.COUNT),
     ("p50_ms", "p50 ms", Kind.MS),
     ("p99_ms", "p99 ms", Kind.MS),
+    ("p99_half_width_ms", "± ms", Kind.MS),
     ("is_in_time", "In time", Kind.TEXT),
     ("all_mean_ms", "All, mean ms", Kind.MS),
     ("load", "Load", Kind.SHARE),
@@ -26,6 +27,7 @@ _FLEETS = (
     ("cost_per_month", "A month", Kind.NUMBER),
     ("cost_per_million", "A million", Kind.MS),
 )
+_IN_BUDGET = ("is_in_budget", "In budget", Kind.TEXT)
 _COLD = (
     Column("scenario", "Sized with"),
     Column("replicas", "Replicas", Kind.COUNT),
@@ -47,13 +49,15 @@ _CURVE = (
 
 
 def fleets_table(document: Document | None, currency: str) -> Table:
+    shown = [*_FLEETS, _IN_BUDGET] if document and "budget_per_month" in document else _FLEETS
     columns = [
         Column(key, f"{label}, {currency}" if key.startswith("cost_") else label, kind)
-        for key, label, kind in _FLEETS
+        for key, label, kind in shown
     ]
-    rows = [[_cell(fleet[key]) for key, *_ in _FLEETS] for fleet in document["fleets"]] if document else []
+    rows = [[_cell(fleet[key]) for key, *_ in shown] for fleet in document["fleets"]] if document else []
     note = (
-        "p50 and p99 of live answers, simulated at the peak's rate, spread at random over the replicas. Replicas "
+        "p50 and p99 of live answers, simulated at the peak's rate, spread at random over the replicas; ± is how "
+        "far chance may have moved p99 (95 %). Replicas "
         "by rate: the peak over what one is given; more where p99 needs them. Load: of the batch it is sized "
         "by. Busy: share of the time that it works. A million: of all requests."
     )
@@ -88,10 +92,10 @@ def steps_table(document: Document | None, utilisation: float | None, currency: 
     if document is None or utilisation is None:
         return Table("steps", "How it comes about", _FIGURE, [], _REFUSED)
     batch, fleets = document["batch"], document["fleets"]
-    goal, outside = document["p99_goal_ms"], document["outside_ms"]
+    goal = document["p99_goal_ms"]
     first, last = fleets[0], fleets[-1]
     rows: list[Sequence[Cell]] = [
-        ["A batch may take", f"{number(batch['most_ms'])} ms", _half(goal, outside)],
+        ["A batch may take", f"{number(batch['most_ms'])} ms", _half(document)],
         [
             "Largest batch in that time",
             f"{batch['fitting_rows']} rows",
@@ -120,6 +124,7 @@ def steps_table(document: Document | None, utilisation: float | None, currency: 
             f"{last['replicas']} × {document['price_per_hour']:g} {currency} × {HOURS_PER_MONTH} h; all live "
             f"{number(first['cost_per_month'])}. Redis and the API are not counted",
         ],
+        *_weights(document),
         [
             "A million requests",
             f"{number(last['cost_per_million'])} {currency}",
@@ -186,8 +191,22 @@ def curve_note(points: Sequence[Latency]) -> str:
     )
 
 
-def _half(goal_ms: float, outside_ms: float) -> str:
-    return f"half of the {goal_ms:g} ms budget less {outside_ms:g} ms outside: a row may just miss a batch"
+def _half(document: Document) -> str:
+    row_ms = document["outside_row_ms"]
+    rest = f", with half of the {row_ms:g} ms that each of its rows takes outside" if row_ms else ""
+    return (
+        f"half of the {document['p99_goal_ms']:g} ms budget less {document['outside_ms']:g} ms outside: a row may "
+        f"just miss a batch{rest}"
+    )
+
+
+def _weights(document: Document) -> list[Sequence[Cell]]:
+    share = document["weights_share_of_memory"]
+    return (
+        []
+        if share is None
+        else [["Weights", "fit" if share <= 1 else "do not fit", f"{share:.0%} of a card's memory"]]
+    )
 
 
 def _replicas(fleet: Document, batch: Document, goal_ms: float) -> Sequence[Cell]:

@@ -4,7 +4,7 @@ import argparse
 from math import inf
 
 from online.planning.answer import Answer, Sheet, milliseconds, number, percent
-from online.planning.batching import LINEAR_WITHIN, saturation_per_s
+from online.planning.batching import saturation_per_s
 from online.planning.commands.options import (
     add_device,
     add_simulation,
@@ -13,10 +13,11 @@ from online.planning.commands.options import (
     profile_of,
     replica_of,
 )
+from online.planning.device_queue import BatchingRule
 from online.planning.latency import Latency, latency_at
-from online.planning.profile_file import Profile
+from online.planning.profile_notes import profile_document, profile_notes
 from online.planning.replica import Replica, table_of_batches
-from online.planning.simulation import REQUESTS, BatchingRule, Simulated
+from online.planning.simulation import REQUESTS, Simulated
 from schemas.capacity import LEAST_GAIN
 
 NAME, HELP = "batch", "throughput and latency of batching on one device"
@@ -42,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     profile = profile_of(arguments)
     replica = replica_of(arguments, profile)
-    sheets, notes = [_sizes(replica)], _fit_notes(profile)
+    sheets, notes = [_sizes(replica)], profile_notes(profile)
     document: dict[str, object] = {
         "tau0_ms": replica.time.tau0_ms,
         "alpha_ms": replica.time.alpha_ms,
         "max_batch_rows": replica.max_batch_rows,
         "knee_rows": replica.knee_rows,
         "saturation_per_s": saturation_per_s(replica.time, replica.max_batch_rows),
-        **_fit_document(profile),
+        **profile_document(profile),
         "batches": [
             {"rows": rows, "batch_ms": ms, "rows_per_s": rate, "doubling_gain": gain}
             for rows, ms, rate, gain in table_of_batches(replica)
@@ -121,34 +122,3 @@ def _latencies(points: list[dict[str, object]]) -> Sheet:
         "simulated mean, ms", "p50 / p99, ms", "dropped",
     )  # fmt: skip
     return Sheet("Latency when everything that waits is taken", head, rows)
-
-
-def _fit_notes(profile: Profile | None) -> list[str]:
-    if profile is None:
-        return []
-    found = profile.fit
-    notes = [
-        f"{profile.model} {profile.version} on {profile.device}: "
-        f"tau0 {found.tau0_ms.value:.4g} ± {found.tau0_ms.half_width:.2g} ms, "
-        f"alpha {found.alpha_ms.value:.4g} ± {found.alpha_ms.half_width:.2g} ms (95 %); "
-        f"the line is {found.worst_error:+.1%} off at {found.worst_rows} rows."
-    ]
-    if not found.is_linear:
-        notes.append(
-            f"Warning: the linear model does not fit (more than {LINEAR_WITHIN:.0%} off): figures are of the "
-            "measured sizes, straight between them; textbook and bound are left out."
-        )
-    return notes
-
-
-def _fit_document(profile: Profile | None) -> dict[str, object]:
-    if profile is None:
-        return {}
-    found = profile.fit
-    return {
-        "tau0_half_width_ms": found.tau0_ms.half_width,
-        "alpha_half_width_ms": found.alpha_ms.half_width,
-        "max_relative_error": abs(found.worst_error),
-        "max_relative_error_rows": found.worst_rows,
-        "is_linear": found.is_linear,
-    }

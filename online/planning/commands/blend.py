@@ -28,7 +28,7 @@ class Lookup:
             "effective_without_lookup_of_misses": found.simple,
         }
         pairs = [
-            ("effective", number(found.whole)),
+            ("effective, in the unit given", number(found.whole)),
             ("simpler form, a miss's look-up left out", number(found.simple)),
         ]
         if arguments.replicas is not None:
@@ -62,7 +62,7 @@ class Cascade:
             "effective_without_first_of_passed_on": found.simple,
         }
         pairs = [
-            ("effective", number(found.whole)),
+            ("effective, in the unit given", number(found.whole)),
             ("simpler form, the first model left out of what is passed on", number(found.simple)),
         ]
         return Answer(document, [facts(f"{arguments.answered_share:.0%} answered by the small model", pairs)])

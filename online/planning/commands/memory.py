@@ -75,7 +75,7 @@ class Memory:
             wanted=arguments.conversations,
         )
         document: dict[str, object] = {field: getattr(found, field) for field in found.__dataclass_fields__}
-        from_ = found.compute_from
+        from_, cards = found.compute_from, f"{found.cards} card{'' if found.cards == 1 else 's'}"
         pairs = [
             ("weights", f"{number(found.weight_bytes / GB)} GB in {arguments.dtype}"),
             ("KV cache of a token", f"{found.kv_bytes_per_token:,.0f} bytes"),
@@ -84,7 +84,7 @@ class Memory:
                 f"{number(found.conversation_bytes / GIB)} GiB for {arguments.tokens:,} tokens",
             ),
             ("activations of a pass", f"{number(found.activation_bytes / GIB)} GiB"),
-            (f"left on {found.cards} cards", f"{number(found.free_bytes / GIB)} GiB"),
+            (f"left on {cards}", f"{number(found.free_bytes / GIB)} GiB"),
             ("conversations that fit", f"{found.conversations:,}"),
             (
                 f"a token for each of {found.at_conversations:,}",
@@ -94,7 +94,7 @@ class Memory:
             ("limit", f"{found.limit}: {found.why}"),
         ]
         notes = ["Communication between cards is left out here: `strategy` counts it."]
-        return Answer(document, [facts(f"One copy on {found.cards} cards of {card.memory_gb:g} GB", pairs)], notes)
+        return Answer(document, [facts(f"One copy on {cards} of {card.memory_gb:g} GB", pairs)], notes)
 
 
 class Pipeline:

@@ -28,7 +28,9 @@ class Serverless:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--memory-gb", type=float, required=True, metavar="GB", help="of the function")
-        parser.add_argument("--duration", dest="duration_ms", type=duration_ms, required=True, metavar="MS")
+        parser.add_argument(
+            "--duration", dest="duration_ms", type=duration_ms, required=True, metavar="MS", help="of a request"
+        )
         parser.add_argument("--rate-per-s", type=float, metavar="R", help="mean over a month, to compare at")
         parser.add_argument("--machines", type=int, default=1, help="that run all the time instead; default 1")
         parser.add_argument(
@@ -107,13 +109,13 @@ class Economics:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--training-cost", type=amount, required=True, metavar="$")
+        parser.add_argument("--training-cost", type=amount, required=True, metavar="$", help="once")
         parser.add_argument("--price-per-request", type=amount, required=True, metavar="$", help="what one earns")
         parser.add_argument("--cost-per-request", type=amount, metavar="$", help="what one costs to serve")
         parser.add_argument(
             "--cost-per-million", type=amount, metavar="$", help="the same, as `size` and `plan` say it"
         )
-        parser.add_argument("--requests-per-month", type=float, metavar="N")
+        parser.add_argument("--requests-per-month", type=float, metavar="N", help="to say when it is earned back")
 
     @staticmethod
     def answer(arguments: argparse.Namespace) -> Answer:

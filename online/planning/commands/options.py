@@ -4,12 +4,13 @@ import argparse
 import re
 from pathlib import Path
 
-from online.planning.answer import percent
 from online.planning.batching import checked_time
-from online.planning.checks import OutOfRange, positive
+from online.planning.checks import OutOfRange
+from online.planning.outside import Outside
 from online.planning.prices import GPU_HOUR
 from online.planning.profile_file import Profile, read_profile
 from online.planning.replica import Goal, Replica
+from online.planning.weights import Weights
 from schemas.capacity import TARGET_UTILISATION
 
 _DURATION = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?) ?(us|ms|s|)\Z")
@@ -96,16 +97,9 @@ def add_weights(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory-gb", type=float, metavar="GB", help="of a card")
 
 
-def weights_of(arguments: argparse.Namespace) -> tuple[float | None, list[str]]:
-    """Share of a card's memory, None where it is not asked for, and what to say of it. Raises OutOfRange."""
-    weight_gb, memory_gb = arguments.weight_gb, arguments.memory_gb
-    if weight_gb is None and memory_gb is None:
-        return None, []
-    if weight_gb is None or memory_gb is None:
-        raise OutOfRange("weight_gb and memory_gb", "one of them", "both, or none")
-    positive(weight_gb=weight_gb, memory_gb=memory_gb)
-    share = weight_gb / memory_gb
-    return share, [f"The weights {'fit' if share <= 1 else 'do not fit'}: {percent(share)} of a card's memory."]
+def weights_of(arguments: argparse.Namespace) -> Weights:
+    """Raises OutOfRange."""
+    return Weights(arguments.weight_gb, arguments.memory_gb)
 
 
 def goal_of(arguments: argparse.Namespace) -> Goal:
@@ -118,18 +112,26 @@ def profile_of(arguments: argparse.Namespace) -> Profile | None:
     return read_profile(arguments.profile) if arguments.profile is not None else None
 
 
-def replica_of(arguments: argparse.Namespace, profile: Profile | None, outside_ms: float = 0.0) -> Replica:
+def add_outside(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--outside", dest="outside_ms", type=duration_ms, default=0.0, metavar="MS",
+                        help="of a live answer, outside queue and device; default 0")  # fmt: skip
+    parser.add_argument("--outside-row", dest="outside_row_ms", type=duration_ms, default=0.0, metavar="MS",
+                        help="and for each row of its batch, answered one after another; default 0")  # fmt: skip
+
+
+def replica_of(arguments: argparse.Namespace, profile: Profile | None) -> Replica:
     """Raises OutOfRange."""
     price = getattr(arguments, "price_per_hour", 0.0)
+    outside = Outside(getattr(arguments, "outside_ms", 0.0), getattr(arguments, "outside_row_ms", 0.0))
     if profile is not None:
         if arguments.tau0_ms is not None or arguments.alpha_ms is not None:
             raise OutOfRange("--tau0 and --alpha", "given", "only without --profile")
-        return profile.replica(price, outside_ms, arguments.max_batch_rows)
+        return profile.replica(price, outside, arguments.max_batch_rows)
     if arguments.tau0_ms is None or arguments.alpha_ms is None:
         raise OutOfRange("--profile", "missing", "a profile, or both --tau0 and --alpha")
     time = checked_time(arguments.tau0_ms, arguments.alpha_ms)
     most = 64 if arguments.max_batch_rows is None else arguments.max_batch_rows
-    return Replica(time, most, price, None, outside_ms)
+    return Replica(time, most, price, None, outside)
 
 
 def example(*lines: str) -> str:

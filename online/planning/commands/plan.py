@@ -18,9 +18,10 @@ from online.planning.commands.options import (
     weights_of,
 )
 from online.planning.fleets_answer import fleets_answer
-from online.planning.plan import Wish, make_plan
+from online.planning.plan import Plan, Wish, make_plan
 from online.planning.profile_file import read_profile
 from online.planning.request_log import Logged, read_log
+from online.planning.size_question import basis_document
 
 NAME, HELP = "plan", "end to end from a profile and the request log: replicas, latency, money, budget"
 EPILOG = example(
@@ -50,14 +51,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_goal(parser)
     add_shares(parser, "instead of what the log shows")
     parser.add_argument("--outside", dest="outside_ms", type=duration_ms, metavar="MS",
-                        help="of a live answer, outside queue and device; default: the log's median")  # fmt: skip
+                        help="of a live answer, outside queue and device; default: the log's")  # fmt: skip
+    parser.add_argument("--outside-row", dest="outside_row_ms", type=duration_ms, metavar="MS",
+                        help="and for each row of its batch; default: the log's, or 0 with --outside")  # fmt: skip
     parser.add_argument("--max-batch-rows", type=int, metavar="N", help="default: the profile's largest")
     add_price(parser)
     add_weights(parser)
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
-    goal = goal_of(arguments)
+    goal, weights = goal_of(arguments), weights_of(arguments)
     profile = read_profile(arguments.profile)
     if arguments.since and arguments.until and arguments.since >= arguments.until:
         raise OutOfRange("until", arguments.until, f"after since, which is {arguments.since}")
@@ -72,17 +75,17 @@ def answer(arguments: argparse.Namespace) -> Answer:
         cache_share=arguments.cache_share,
         hit_ms=arguments.hit_ms,
         outside_ms=arguments.outside_ms,
+        outside_row_ms=arguments.outside_row_ms,
         max_batch_rows=arguments.max_batch_rows,
     )
     made = make_plan(profile, logged, wish)
-    weights, told = weights_of(arguments)
-    notes = [*made.notes, *told]
+    notes = [*made.notes, *weights.notes]
     found = fleets_answer(made.replica, made.traffic, made.batch, made.fleets, goal, notes)
-    document = {**_sources(arguments, logged), **found.document, "weights_share_of_memory": weights}
+    document = {**_sources(arguments, logged, made), **found.document, **basis_document(profile, weights)}
     return replace(found, document=document)
 
 
-def _sources(arguments: argparse.Namespace, logged: Logged) -> dict[str, object]:
+def _sources(arguments: argparse.Namespace, logged: Logged, made: Plan) -> dict[str, object]:
     return {
         "profile": str(arguments.profile),
         "log": arguments.log,
@@ -95,6 +98,7 @@ def _sources(arguments: argparse.Namespace, logged: Logged) -> dict[str, object]
         "hot_share": logged.hot_share,
         "cache_share_of_rest": logged.cache_share,
         "growth": arguments.growth,
+        "device_over_profile": made.device_over_profile,
     }
 
 

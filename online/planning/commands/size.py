@@ -1,16 +1,15 @@
 """`size`: replicas for a peak rate and a latency goal, with hot set, caches, and these cold."""
 
 import argparse
-from dataclasses import replace
 
 from online.planning.answer import Answer
 from online.planning.commands.options import (
     add_device,
     add_goal,
+    add_outside,
     add_price,
     add_shares,
     add_weights,
-    duration_ms,
     example,
     goal_of,
     profile_of,
@@ -29,30 +28,29 @@ EPILOG = example(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
     parser.add_argument(
-        "--peak-per-s", type=float, required=True, metavar="R", help="requests in the busiest second"
+        "--peak-per-s", type=float, required=True, metavar="R", help="requests a second, in the busiest minute"
     )
     parser.add_argument(
         "--requests-per-month", type=float, metavar="N", help="default: the peak rate all the time"
     )
     add_goal(parser)
     add_shares(parser)
-    parser.add_argument("--outside", dest="outside_ms", type=duration_ms, default=0.0, metavar="MS",
-                        help="of a live answer, outside queue and device; default 0")  # fmt: skip
+    add_outside(parser)
     add_price(parser)
     add_weights(parser)
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
+    profile = profile_of(arguments)
     question = SizeQuestion(
-        replica=replica_of(arguments, profile_of(arguments), arguments.outside_ms),
+        replica=replica_of(arguments, profile),
         goal=goal_of(arguments),
         peak_per_s=arguments.peak_per_s,
         requests_per_month=arguments.requests_per_month,
         hit_share=arguments.hit_share,
         cache_share=arguments.cache_share,
         hit_ms=arguments.hit_ms,
+        weights=weights_of(arguments),
+        profile=profile,
     )
-    weights, told = weights_of(arguments)
-    found = size_answer(question)
-    document = {**found.document, "weights_share_of_memory": weights}
-    return replace(found, document=document, notes=[*found.notes, *told])
+    return size_answer(question)

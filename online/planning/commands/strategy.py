@@ -6,8 +6,8 @@ from online.planning.answer import Answer, Sheet, dollars, milliseconds, number,
 from online.planning.commands.options import (
     add_device,
     add_goal,
+    add_outside,
     add_price,
-    duration_ms,
     example,
     goal_of,
     profile_of,
@@ -35,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
     parser.add_argument("--rate-per-s", type=float, required=True, metavar="R", help="live requests at the peak")
     add_goal(parser)
-    parser.add_argument("--outside", dest="outside_ms", type=duration_ms, default=0.0, metavar="MS",
-                        help="of an answer, outside queue and device; default 0")  # fmt: skip
+    add_outside(parser)
     add_price(parser)
     parser.add_argument("--weight-gb", type=float, required=True, metavar="GB", help="of the model")
     parser.add_argument("--memory-gb", type=float, required=True, metavar="GB", help="of a card")
@@ -50,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     question = Question(
-        replica=replica_of(arguments, profile_of(arguments), arguments.outside_ms),
+        replica=replica_of(arguments, profile_of(arguments)),
         rate_per_s=arguments.rate_per_s,
         goal=goal_of(arguments),
         weight_gb=arguments.weight_gb,
@@ -58,7 +57,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
         **{name: getattr(arguments, name) for name, *_ in _NUMBERS},
     )
     found = advise(question)
-    head = (
+    head: tuple[str, ...] = (
         "way", "fits", "T(1), ms", "p50, ms", "p99, ms", "in time", "rows/s a copy", "copies × cards", "a month",
         "one card's failure takes",
     )  # fmt: skip
@@ -71,11 +70,14 @@ def answer(arguments: argparse.Namespace) -> Answer:
     notes = [found.why[:1].upper() + found.why[1:]]
     notes += [f"{way.name}: {way.rule}." for way in found.ways]
     notes.append("Splits and gains are the best that can be had: measure the winner before buying it.")
-    rows = [_row(way, way.name == best) for way in found.ways]
+    has_budget = question.goal.budget_per_month is not None
+    rows = [_row(way, way.name == best, has_budget) for way in found.ways]
+    if has_budget:
+        head = (*head, "in budget")
     return Answer(document, [Sheet(f"{arguments.rate_per_s:g} requests/s", head, rows)], notes)
 
 
-def _row(way: Way, is_best: bool) -> tuple[str, ...]:
+def _row(way: Way, is_best: bool, has_budget: bool) -> tuple[str, ...]:
     each = way.cards // way.groups if way.groups else way.lost_cards
     return (
         f"{way.name}, recommended" if is_best else way.name,
@@ -88,6 +90,7 @@ def _row(way: Way, is_best: bool) -> tuple[str, ...]:
         f"{way.groups} × {each}",
         dollars(way.cost_per_month),
         f"{way.lost_cards} of {way.cards} cards, {percent(way.lost_share)}",
+        *([yes(way.is_in_budget)] if has_budget else []),
     )
 
 

@@ -15,12 +15,12 @@ from typing import NoReturn
 
 import psutil
 
-from tests.bench.live.asking import Requests
 from tests.bench.live.bundles import heavy_bundle, known_bundle
 from tests.bench.planning import table
+from tests.bench.planning.asking import KnownAsking
 from tests.bench.planning.bound import compare
-from tests.bench.planning.cpu import heavy_run, pinned
-from tests.bench.planning.measure import known_run, loaded_tier, measure_points
+from tests.bench.planning.cpu import HeavyAsking, is_pinnable, pinned
+from tests.bench.planning.measure import Spare, loaded_tier, measure_points
 from tests.bench.planning.plan import FULL, QUICK, Plan
 from tests.bench.planning.results import Results
 
@@ -67,21 +67,23 @@ def measure(plan: Plan, parts: Sequence[str], seed: int) -> Results:
 
 
 def _measure_emulated(folder: Path, plan: Plan, seed: int, results: Results) -> None:
-    bundle, run = known_bundle(folder), known_run(Requests())
+    bundle, asking, spare = known_bundle(folder), KnownAsking(), Spare(plan.again_s)
     for place, (time_of_batch, points) in enumerate(plan.devices):
         device = f"emulated:{time_of_batch.tau0_ms:g},{time_of_batch.alpha_ms:g}"
         own = folder / str(place)
         own.mkdir()
-        with loaded_tier(own, bundle, device, plan, run) as (stack, known):
-            results.emulated += measure_points(device, stack, known, points, plan, run, seed + 100 * place)
+        with loaded_tier(own, bundle, device, plan, asking) as (stack, known):
+            results.emulated += measure_points(
+                device, stack, known, points, plan, asking, seed + 100 * place, spare=spare
+            )
 
 
 def _measure_cpu(folder: Path, plan: Plan, seed: int, results: Results) -> None:
-    bundle, own = heavy_bundle(folder), folder / "cpu"
+    bundle, own, asking, most_per_s = heavy_bundle(folder), folder / "cpu", HeavyAsking(), plan.cpu_most_per_s
     own.mkdir()
-    with loaded_tier(own, bundle, "cpu", plan, heavy_run) as (stack, known), pinned(stack) as is_pinned:
-        device = "cpu, pinned" if is_pinned else "cpu"
-        results.cpu = measure_points(device, stack, known, plan.cpu, plan, heavy_run, seed, plan.cpu_most_per_s)
+    device = "cpu, pinned" if is_pinnable() else "cpu"
+    with loaded_tier(own, bundle, "cpu", plan, asking, most_per_s, pinned) as (stack, known):
+        results.cpu = measure_points(device, stack, known, plan.cpu, plan, asking, seed, most_per_s)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

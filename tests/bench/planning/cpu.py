@@ -1,7 +1,7 @@
 """A real model on the CPU: pinned to a core of its own, everything else on the others."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,16 +22,21 @@ from tests.bench.load.summary import late_p99_ms
 _PATIENCE_S = 10.0
 
 
-def heavy_run(stack: Stack, due_s: np.ndarray, most_per_s: float) -> Run:
+class HeavyAsking:
     """Requests for the heavy model. Answers count as good by their status; bench-live checks their values."""
-    bodies = [_request(stack.server, row.tolist(), number) for number, row in enumerate(heavy_rows())]
-    raw = [bodies[place % len(bodies)] for place in range(len(due_s))]
-    connections = max(1, round(min(1024, most_per_s)))
-    report = offer(Order(Target(stack.server.host, stack.server.port, connections), due_s, raw, _PATIENCE_S))
-    status = np.array([_status(answer) for answer in report.answers], dtype=np.int64)
-    latency_ms = 1e3 * (report.done_s - due_s)
-    late_ms = late_p99_ms(due_s, report.sent_s)
-    return Run(due_s, latency_ms, status, [""] * len(due_s), 0, late_ms, report.cpu_share)
+
+    def requests(self, stack: Stack, count: int) -> Sequence[bytes]:
+        bodies = [_request(stack.server, row.tolist(), number) for number, row in enumerate(heavy_rows())]
+        return [bodies[place % len(bodies)] for place in range(count)]
+
+    def run(self, stack: Stack, due_s: np.ndarray, most_per_s: float) -> Run:
+        connections = max(1, round(min(1024, most_per_s)))
+        target = Target(stack.server.host, stack.server.port, connections)
+        report = offer(Order(target, due_s, self.requests(stack, len(due_s)), _PATIENCE_S))
+        status = np.array([_status(answer) for answer in report.answers], dtype=np.int64)
+        latency_ms = 1e3 * (report.done_s - due_s)
+        late_ms = late_p99_ms(due_s, report.sent_s)
+        return Run(due_s, latency_ms, status, [""] * len(due_s), 0, late_ms, report.cpu_share)
 
 
 def _request(server: Server, row: list[float], number: int) -> bytes:
@@ -49,18 +54,23 @@ def _status(answer: bytes) -> int:
         return 0
 
 
+def is_pinnable() -> bool:
+    """With one core there is nothing to keep apart."""
+    return len(os.sched_getaffinity(0)) > 1
+
+
 @contextmanager
-def pinned(stack: Stack) -> Iterator[bool]:
-    """Whether it could be: with one core there is nothing to keep apart."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        yield False
+def pinned(stack: Stack) -> Iterator[None]:
+    """Where it can be."""
+    if not is_pinnable():
+        yield
         return
+    cores = sorted(os.sched_getaffinity(0))
     workers = set(stack.node.worker_pids)
     try:
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
             _pin(process.pid, cores[:1] if process.pid in workers else cores[1:])
-        yield True
+        yield
     finally:
         _pin(os.getpid(), cores)
 

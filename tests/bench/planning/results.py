@@ -6,27 +6,41 @@ from math import nan
 
 from tests.bench.json_line import json_line
 from tests.bench.planning.bound import Triple
-from tests.bench.planning.plan import JUDGED_BELOW
+from tests.bench.planning.plan import JUDGED_BELOW, MEAN_WITHIN, P99_WITHIN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """One load point. Times in ms; `outside_ms` is in the prediction, and was measured before it."""
+    """One load point. Times in ms.
+
+    Attributes:
+        outside_ms, outside_row_ms, device_ms: what the tier adds, which is in the prediction: to an answer, to it
+            for each row of its batch, and to a batch; measured under another load.
+        predicted_*: of the long run at this rate, as `plan` says it: judged.
+        arrivals_*: the same for the very arrivals that were sent: what is left when their chance is taken out.
+        overruns: stalls of the emulated device while it was measured.
+        first: the attempt before this one, where the device stalled in it.
+    """
 
     device: str
     utilisation: float
     rate_per_s: float
     outside_ms: float
+    outside_row_ms: float
+    device_ms: float
     predicted_mean_ms: float
     predicted_p99_ms: float
+    predicted_batch_rows: float
+    arrivals_mean_ms: float
+    arrivals_p99_ms: float
     measured_mean_ms: float
     measured_p99_ms: float
     measured_batch_rows: float
-    predicted_batch_rows: float
     errors: int
     wrong: int
     overruns: int
     late_p99_ms: float
+    first: "Loaded | None" = None
 
     @property
     def mean_error(self) -> float:
@@ -36,6 +50,14 @@ class Loaded:
     @property
     def p99_error(self) -> float:
         return self.predicted_p99_ms / self.measured_p99_ms - 1
+
+    @property
+    def arrivals_mean_error(self) -> float:
+        return self.arrivals_mean_ms / self.measured_mean_ms - 1
+
+    @property
+    def arrivals_p99_error(self) -> float:
+        return self.arrivals_p99_ms / self.measured_p99_ms - 1
 
     @property
     def is_judged(self) -> bool:
@@ -69,6 +91,12 @@ class Results:
             "bound_violations": self.violations,
             "mean_error_max_all": _most([one.mean_error for one in self.emulated]),
             "p99_error_max_all": _most([one.p99_error for one in self.emulated]),
+            "mean_error_max_on_arrivals": _most([one.arrivals_mean_error for one in judged]),
+            "p99_error_max_on_arrivals": _most([one.arrivals_p99_error for one in judged]),
+            "mean_error_within_10pct": sum(abs(one.mean_error) <= MEAN_WITHIN for one in judged),
+            "p99_error_within_20pct": sum(abs(one.p99_error) <= P99_WITHIN for one in judged),
+            "points_judged": len(judged),
+            "points_measured_again": sum(one.first is not None for one in self.emulated),
             "bound_triples": len(self.triples),
             "mean_over_bound_min": min(over_bound, default=nan),
             "mean_over_bound_max": max(over_bound, default=nan),
@@ -87,8 +115,9 @@ class Results:
 
 
 def _point(one: Loaded) -> dict[str, object]:
-    fields: dict[str, object] = {name: getattr(one, name) for name in one.__dataclass_fields__}
-    return {**fields, "mean_error": one.mean_error, "p99_error": one.p99_error}
+    fields: dict[str, object] = {name: getattr(one, name) for name in one.__dataclass_fields__ if name != "first"}
+    first = None if one.first is None else _point(one.first)
+    return {**fields, "mean_error": one.mean_error, "p99_error": one.p99_error, "first": first}
 
 
 def _most(errors: Sequence[float]) -> float:

@@ -1,5 +1,7 @@
 """What stands in the Plan page's fields, what a query says of them, and what nonsense is told."""
 
+import shlex
+import time
 from pathlib import Path
 
 import orjson
@@ -12,6 +14,7 @@ from online.monitor.plan.page import PAGE, ask
 from online.monitor.plan.prefill import PROFILES
 from online.monitor.sources import Sources
 from online.monitor.windows import DEFAULT_RANGE, window_at
+from online.planning.__main__ import main
 from online.planning.checks import OutOfRange
 
 BY_NAME = {one.name: one for one in FIELDS}
@@ -88,7 +91,85 @@ def test_a_profile_is_used_where_no_replica_has_reported(sources: Sources, tmp_p
     found = ask(sources, "delay", WINDOW, {}).facts["given"]
     assert isinstance(found, dict)
     assert [found[name]["value"] for name in ("tau0_ms", "alpha_ms", "max_batch_rows")] == [10.0, 2.0, 32]
-    assert found["tau0_ms"]["source"] == "fitted to the profile b.json, version 7 on cpu"
+    assert found["tau0_ms"]["source"].startswith("fitted to the profile b.json, version 7 on cpu; ± ")
+
+
+def write_profile(folder: Path, batch_ms: dict[int, float]) -> Path:
+    (folder / PROFILES).mkdir()
+    measured = [{"rows": rows, "batch_ms": ms} for rows, ms in batch_ms.items()]
+    path = folder / PROFILES / "p.json"
+    path.write_bytes(orjson.dumps({"model": "delay", "version": "7", "device": "cpu", "measured": measured}))
+    return path
+
+
+def asked_of_the_planner(capsys: pytest.CaptureFixture[str], command: object) -> object:
+    words = shlex.split(str(command))
+    assert words[:3] == [".venv/bin/python", "-m", "online.planning"]
+    assert main([*words[3:], "--json"]) == 0
+    return orjson.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("batch_ms", "is_linear"),
+    [
+        ({1: 7.3, 2: 8.3, 4: 10.9, 8: 15.5, 16: 25.3, 32: 44.3}, True),
+        ({1: 10.0, 2: 10.0, 4: 10.1, 8: 10.2, 16: 30.0, 32: 90.0}, False),
+    ],
+)
+def test_a_profile_is_planned_with_as_the_command_line_does(
+    sources: Sources,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    batch_ms: dict[int, float],
+    is_linear: bool,
+) -> None:
+    path = write_profile(tmp_path, batch_ms)
+    query = {
+        "weight_gb": "20",
+        "memory_gb": "16",
+        "budget_per_month": "500",
+        "outside_ms": "2",
+        "outside_row_ms": "0.1",
+    }
+    report = ask(sources, "delay", WINDOW, {"peak_per_s": "600", "p99_ms": "80", **query})
+    plan = report.facts["plan"]
+    assert isinstance(plan, dict)
+    assert f"--profile {path}" in str(report.facts["command"])
+    assert asked_of_the_planner(capsys, report.facts["command"]) == plan
+    assert plan["is_linear"] is is_linear
+    assert plan["weights_share_of_memory"] == 1.25
+    assert plan["affordable_replicas"] == 1
+    basis = dict(report.view["basis"])  # type: ignore[call-overload]
+    (line,) = (note for note in basis if note.startswith("delay 7 on cpu: tau0 "))
+    assert " ± " in line
+    assert any(note.startswith("Warning: the linear model does not fit") for note in basis) is not is_linear
+    assert basis["The weights do not fit: 125% of a card's memory; `strategy` shows what would help."]
+    # Whoever types another line plans with that.
+    typed = ask(sources, "delay", WINDOW, {"tau0_ms": "9"})
+    assert "--tau0 9 " in str(typed.facts["command"])
+    assert "--profile" not in str(typed.facts["command"])
+    assert "is_linear" not in typed.facts["plan"]  # type: ignore[operator]
+
+
+def test_a_card_without_weights_is_told_by_its_field(sources: Sources) -> None:
+    report = ask(sources, "delay", WINDOW, {"memory_gb": "16"})
+    assert report.refused == "weight_gb is missing: allowed is weight_gb and memory_gb, or neither"
+    assert report.facts["plan"] is None
+
+
+def test_a_first_answer_takes_under_200_ms_of_a_quiet_processor(sources: Sources) -> None:
+    """Nothing that was asked before: whoever moves a slider asks for what nobody has.
+
+    Processors that others share count up to half as much again.
+    """
+    ask(sources, "delay", WINDOW, {"peak_per_s": "100"})  # whatever is loaded once
+    taken_s = []
+    for peak in range(1000, 4000, 600):
+        query = {"peak_per_s": str(peak), "tau0_ms": str(6 + peak / 1e4), "hit_share": "0.7", "cache_share": "0.3"}
+        began_s = time.process_time()
+        assert not ask(sources, "delay", WINDOW, {**query, "hit_ms": "1.5", "outside_ms": "2"}).refused
+        taken_s.append(time.process_time() - began_s)
+    assert min(taken_s) < 0.3
 
 
 def test_what_the_planner_refuses_is_told_too(sources: Sources) -> None:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from online.planning.batching import (
+    MeasuredMs,
     check_rate,
     checked_time,
     fit,
     inoue_bound_ms,
     line_knee_rows,
-    measured_ms,
     saturation_per_s,
     textbook,
     utilisation,
@@ -43,6 +43,17 @@ def test_bert_base_on_a_t4_at_600_a_second() -> None:
     assert inoue_bound_ms(T4, 600) == pytest.approx(35.5, abs=0.05)
 
 
+def test_both_forms_of_the_bound_by_hand() -> None:
+    # l = 0.6 a ms, l alpha = 0.72, l tau0 = 3.6: phi1 is the smaller one.
+    phi0 = 7.2 / 0.56 * (1 + 7.2 - 2.6 / 1.72)
+    assert phi0 == pytest.approx(86.0, abs=0.05)
+    assert inoue_bound_ms(T4, 600) == pytest.approx(9 / 0.28 + 0.6 * 2.72 / 0.4816)
+    # l = 0.05, l alpha = 0.06, l tau0 = 0.3: there it is phi0.
+    phi0 = 7.2 / 1.88 * (1 + 0.6 + 0.7 / 1.06)
+    assert phi0 < 9 / 0.94 + 0.6 * 2.06 / (1 - 0.06**2)
+    assert inoue_bound_ms(T4, 50) == pytest.approx(phi0)
+
+
 def test_an_exact_line_has_no_width_and_a_curve_is_told() -> None:
     exact = fit(SIZES, [T4.batch_ms(size) for size in SIZES])
     assert exact.is_linear
@@ -64,7 +75,7 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_between_measured_sizes_time_is_straight() -> None:
-    curve = measured_ms([1, 4, 8], [2.0, 5.0, 20.0])
+    curve = MeasuredMs((1, 4, 8), (2.0, 5.0, 20.0))
     assert [curve(size) for size in (1, 2, 4, 6, 8, 16)] == pytest.approx([2, 3, 5, 12.5, 20, 40])
 
 

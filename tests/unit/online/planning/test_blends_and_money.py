@@ -62,6 +62,8 @@ def test_lambda_against_two_machines() -> None:
     found = break_even(price, 2, 0.34)
     assert found.always_on_per_month == pytest.approx(496, abs=0.5)
     assert found.rate_per_s == pytest.approx(7.5, abs=0.1)
+    # 496.40 over 0.0000250000.
+    assert found.requests_per_month == pytest.approx(19_856_000, rel=1e-4)
     assert serverless_per_month(100, price) == pytest.approx(6570, abs=1)
     with_fee = request_price(3, 500, SERVERLESS_GB_S.value, SERVERLESS_REQUEST.value)
     assert with_fee / price == pytest.approx(1.008, abs=1e-4)

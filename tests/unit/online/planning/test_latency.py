@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from online.planning.batching import measured_ms
+from online.planning.batching import MeasuredMs
 from online.planning.checks import OutOfRange
+from online.planning.device_queue import BatchingRule
 from online.planning.latency import CURVE_LOADS, latency_at, latency_curve
 from online.planning.replica import Replica
-from online.planning.simulation import BatchingRule, simulate
+from online.planning.simulation import simulate
 from schemas.capacity import BatchTime
 
 T4 = Replica(BatchTime(6.0, 1.2), 64, 0.5)
@@ -60,7 +61,7 @@ def test_formulas_are_left_out_where_they_do_not_hold() -> None:
     assert isnan(saturated.textbook_mean_ms)
     assert isnan(saturated.bound_mean_ms)
     assert saturated.simulated.mean_ms.value > 100
-    curve = Replica(BatchTime(1.0, 1.0), 16, 0.5, measured=measured_ms([1, 8, 16], [10.0, 10.0, 40.0]))
+    curve = Replica(BatchTime(1.0, 1.0), 16, 0.5, measured=MeasuredMs((1, 8, 16), (10.0, 10.0, 40.0)))
     found = latency_at(curve, 100, BatchingRule(16), requests=LEAST)
     assert isnan(found.textbook_mean_ms)
     assert found.simulated.mean_ms.value > 10

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from online.planning.checks import OutOfRange
 from online.planning.memory import (
+    BYTES_OF,
     GB,
     GIB,
     LLAMA_3_70B,
@@ -27,6 +28,14 @@ def test_llama_3_70b_in_fp16() -> None:
     assert weight_bytes(70e9, "fp16") == 140 * GB
     assert kv_bytes_per_token(80, 8, 128, "fp16") == 327_680
     assert 4096 * kv_bytes_per_token(80, 8, 128, "fp16") == 1.25 * GIB
+
+
+def test_weights_and_kv_cache_by_type() -> None:
+    weights = {dtype: weight_bytes(70e9, dtype) / GB for dtype in BYTES_OF}
+    assert weights == {"fp32": 280, "fp16": 140, "bf16": 140, "int8": 70, "int4": 35}
+    assert kv_bytes_per_token(80, 8, 128, "int8") == 327_680 / 2
+    # An int4 copy fits one card of 80 GB with (80 - 35) GB for conversations of 1.25 GiB.
+    assert plan_memory(LLAMA_3_70B, A100, dtype="int4").conversations == int(45 * GB / (1.25 * GIB))
 
 
 @pytest.mark.parametrize(

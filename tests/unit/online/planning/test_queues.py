@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from online.planning.checks import OutOfRange
+from online.planning.device_queue import BatchingRule
 from online.planning.queues import least_replicas, md1, mm1, mm1_quantile_ms, provisions
-from online.planning.simulation import BatchingRule, simulate
+from online.planning.simulation import simulate
 
 
 def test_six_replicas_for_600_a_second_at_7_2_ms() -> None:

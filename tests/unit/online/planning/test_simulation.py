@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from online.planning.batching import inoue_bound_ms, saturation_per_s
 from online.planning.checks import OutOfRange
+from online.planning.device_queue import BatchingRule, run
 from online.planning.intervals import student_t
-from online.planning.simulation import BatchingRule, poisson_ms, run, simulate
+from online.planning.simulation import poisson_ms, simulate
 from schemas.capacity import BatchTime
 from tests.bench.ideal import ideal_latencies_ms
 
@@ -71,6 +72,49 @@ def test_every_request_is_answered_once_or_dropped(
     assert (answered <= deadline_ms + 1e-9).all()
     if deadline_ms == inf:
         assert len(answered) == len(arrivals)
+
+
+def one_after_the_other(arrivals: list[float], cap: int, delay_ms: float, deadline_ms: float) -> list[float]:
+    """The same rules, followed request by request as they are written down."""
+    waiting, latency_ms, free_ms = list(range(len(arrivals))), [np.nan] * len(arrivals), -inf
+    while waiting:
+        first = waiting[0]
+        begins_ms = max(arrivals[first], free_ms)
+        if arrivals[first] > free_ms:  # idle: until the window closes, or the batch is full
+            full = arrivals[waiting[cap - 1]] if len(waiting) >= cap else inf
+            begins_ms = min(arrivals[first] + delay_ms, full)
+        batch = [one for one in waiting if arrivals[one] <= begins_ms][:cap]
+        if not batch:
+            continue
+        ends_ms = begins_ms + T4.batch_ms(len(batch))
+        if ends_ms - arrivals[first] > deadline_ms:
+            waiting.remove(first)
+            # The device has begun to choose: those that are there by then are next.
+            free_ms = max(free_ms, begins_ms)
+            continue
+        for one in batch:
+            latency_ms[one] = ends_ms - arrivals[one]
+            waiting.remove(one)
+        free_ms = ends_ms
+    return latency_ms
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.floats(0, 400), st.integers(0, 400).map(float)), min_size=1, max_size=50).map(sorted),
+    st.integers(1, 8),
+    st.sampled_from([0.0, 3.0, 20.0]),
+    st.sampled_from([inf, inf, 5.0, 10.0, 40.0]),
+)
+def test_it_follows_the_rules_request_by_request(
+    arrivals: list[float], cap: int, delay_ms: float, deadline_ms: float
+) -> None:
+    found = run(np.array(arrivals), T4.batch_ms, BatchingRule(cap, delay_ms, deadline_ms))
+    expected = one_after_the_other(arrivals, cap, delay_ms, deadline_ms)
+    assert found.latency_ms == pytest.approx(np.array(expected), nan_ok=True, abs=1e-9)
+    answered = ~np.isnan(found.latency_ms)
+    # Each request knows the rows of its batch.
+    assert sum(1 / found.rows[answered]) == pytest.approx(len(found.batch_rows))
 
 
 @pytest.mark.parametrize("cap", [1, 7, 64, 10**6])

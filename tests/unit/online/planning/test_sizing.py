@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from online.planning.batching import measured_ms
+from online.planning.batching import MeasuredMs
 from online.planning.checks import OutOfRange
+from online.planning.device_queue import BatchingRule
+from online.planning.outside import Outside
 from online.planning.replica import Goal, Replica, size_batch, table_of_batches
-from online.planning.simulation import BatchingRule, simulate
+from online.planning.simulation import simulate
 from online.planning.sizing import affordable_replicas, size
 from online.planning.traffic import Traffic
 from schemas.capacity import BatchTime, replica_rows_per_s
@@ -36,14 +38,14 @@ def test_a_measured_knee_counts_before_the_lines() -> None:
 
 
 def test_what_is_spent_outside_the_device_shortens_the_budget() -> None:
-    near = Replica(T4.time, 64, 0.5, outside_ms=10)
+    near = Replica(T4.time, 64, 0.5, outside=Outside(10))
     assert size_batch(near, GOAL).rows == 11  # 6 + 1.2 b within 20 ms
     (fleet,) = size(near, Traffic(600, MONTH), GOAL)
     assert fleet.mean_ms > 10 + T4.batch_ms(1)
 
 
 def test_where_no_line_fits_the_measured_sizes_count() -> None:
-    curve = measured_ms([1, 8, 16, 64], [10.0, 10.0, 40.0, 500.0])
+    curve = MeasuredMs((1, 8, 16, 64), (10.0, 10.0, 40.0, 500.0))
     replica = Replica(BatchTime(1.0, 1.0), 64, 0.5, knee=8, measured=curve)
     found = size_batch(replica, Goal(p99_ms=60))
     assert (found.rows, found.batch_ms) == (8, 10.0)

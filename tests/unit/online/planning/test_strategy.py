@@ -62,6 +62,22 @@ def test_a_cheap_bigger_card_wins() -> None:
     assert "replicas costs" in found.why
 
 
+def test_a_budget_comes_before_simplicity_and_what_is_over_it_is_said() -> None:
+    # Half the cards of a bigger card 4 % cheaper: simpler wins, but where only the cheaper one is paid for.
+    near = replace(SMALL, bigger_price_per_hour=0.96)
+    free = advise(near)
+    assert free.best is way(free, "replicas")
+    replicas, bigger = way(free, "replicas").cost_per_month, way(free, "bigger card").cost_per_month
+    assert bigger < replicas <= bigger * 1.05
+    tight = advise(replace(near, goal=Goal(50, budget_per_month=(replicas + bigger) / 2)))
+    assert tight.best is way(tight, "bigger card")
+    assert (tight.best.is_in_budget, way(tight, "replicas").is_in_budget) == (True, False)
+    poor = advise(replace(near, goal=Goal(50, budget_per_month=1)))
+    assert poor.best is way(poor, "replicas")
+    assert poor.why.endswith("Over the budget, as is all else that fits, is in time and keeps the answers.")
+    assert free.best.is_in_budget is None
+
+
 def test_no_way_does_it() -> None:
     found = advise(replace(SMALL, goal=Goal(1.0)))
     assert found.best is None
