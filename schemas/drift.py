@@ -12,10 +12,12 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Self
 
 import fsspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.arrow import DRIFT_VERSION
+from schemas.kept_files import KeptFiles
 from schemas.names import DRIFT, drift_path, interval_name
 
 # Precomputed and cached answers, and live ones: not the same entities, so each is compared by itself.
@@ -122,21 +124,25 @@ def results_path(model: str, window: Window) -> str:
     return f"{drift_path(model, last_day)}/{interval_name(begin)}--{interval_name(end)}"
 
 
-def read_reports(data_url: str, model: str, most: int, since: date | None = None) -> list[DriftReport]:
+def read_reports(
+    data_url: str, model: str, most: int, since: date | None = None, kept: KeptFiles | None = None
+) -> list[DriftReport]:
     """The newest reports, newest window first; a file that is none counts as absent. Raises OSError.
 
     Args:
         since: no window that ended before this day (UTC).
+        kept: for readers that come again: what has not changed is not read again.
     """
+    kept = kept or KeptFiles()
     filesystem, root = fsspec.core.url_to_fs(data_url)
     folder = f"{root.rstrip('/')}/{DRIFT}/model={model}"
-    days = sorted((found[1], path) for path in _listed(filesystem, folder) if (found := _DATE.search(path)))
+    days = sorted((found[1], path) for path in kept.list(filesystem, folder) if (found := _DATE.search(path)))
     reports: list[DriftReport] = []
     for day, path in reversed(days):
         if len(reports) >= most or (since is not None and day < since.isoformat()):
             break
-        files = (file for file in _listed(filesystem, path) if file.endswith(".json"))
-        reports += (report for file in files if (report := _report(filesystem.cat_file(file))) is not None)
+        files = (file for file in kept.list(filesystem, path) if file.endswith(".json"))
+        reports += (report for file in files if (report := kept.read(filesystem, file, _report)) is not None)
     # Of windows that ended together, the longer one says more.
     reports.sort(key=lambda one: (one.window_end, one.window_end - one.window_begin), reverse=True)
     return reports[:most]
@@ -151,11 +157,14 @@ def read_report(data_url: str, model: str, window: Window) -> DriftReport | None
         return None
 
 
-def read_rows(data_url: str, report: DriftReport) -> list[DriftRow]:
+def read_rows(data_url: str, report: DriftReport, kept: KeptFiles | None = None) -> list[DriftRow]:
     """All features and outputs of a report's window, worst first. Raises OSError, ValueError."""
     filesystem, path = _place(data_url, report.model, report.window, "parquet")
-    with filesystem.open(path, "rb") as file:
-        rows: Sequence[dict[str, Any]] = pq.read_table(file).to_pylist()
+    return (kept or KeptFiles()).read(filesystem, path, _rows)
+
+
+def _rows(raw: bytes) -> list[DriftRow]:
+    rows: Sequence[dict[str, Any]] = pq.read_table(pa.BufferReader(raw)).to_pylist()
     try:
         return [DriftRow.of(row) for row in rows]
     except KeyError as missing:
@@ -165,14 +174,6 @@ def read_rows(data_url: str, report: DriftReport) -> list[DriftRow]:
 def _place(data_url: str, model: str, window: Window, suffix: str) -> tuple[Any, str]:
     filesystem, root = fsspec.core.url_to_fs(data_url)
     return filesystem, f"{root.rstrip('/')}/{results_path(model, window)}.{suffix}"
-
-
-def _listed(filesystem: Any, folder: str) -> list[str]:
-    filesystem.invalidate_cache(folder)
-    try:
-        return [path.rstrip("/") for path in filesystem.ls(folder, detail=False)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _report(raw: bytes) -> DriftReport | None:

@@ -3,9 +3,8 @@
 Read by the releases command and by the site; written by `batch_scoring.runs`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -13,6 +12,7 @@ import orjson
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import AwareDatetime, BaseModel, ConfigDict, PositiveInt, ValidationError
 
+from schemas.kept_files import KeptFiles, Parsed
 from schemas.names import RUNS, is_name, parse_generation, runs_path
 
 # The steps whose reports say something of a release, in the order they run in.
@@ -69,38 +69,48 @@ def report_file(step: str) -> str:
 def models_with_runs(data_url: str) -> list[str]:
     """Names of the models that have begun a night. Raises OSError where the data root cannot be listed."""
     filesystem, root = fsspec.core.url_to_fs(data_url)
-    names = (name.removeprefix("model=") for name in _names(filesystem, f"{root.rstrip('/')}/{RUNS}"))
+    folders = _names(filesystem, f"{root.rstrip('/')}/{RUNS}", KeptFiles())
+    names = (name.removeprefix("model=") for name in folders)
     return sorted(name for name in names if is_name(name))
 
 
-def read_runs(data_url: str, model: str, named: Iterable[str] = ()) -> RunFolders:
-    """The newest `MAX_RUNS` runs and those named. Raises OSError where the data root cannot be read."""
+def read_runs(data_url: str, model: str, named: Iterable[str] = (), kept: KeptFiles | None = None) -> RunFolders:
+    """The newest `MAX_RUNS` runs and those named. Raises OSError where the data root cannot be read.
+
+    Args:
+        kept: for readers that come again: what has not changed is not read again.
+    """
+    kept = kept or KeptFiles()
     filesystem, root = fsspec.core.url_to_fs(data_url)
     folder = f"{root.rstrip('/')}/{runs_path(model)}"
-    names = sorted(filter(_is_generation, _names(filesystem, folder)), key=parse_generation, reverse=True)
+    names = sorted(filter(_is_generation, _names(filesystem, folder, kept)), key=parse_generation, reverse=True)
     chosen = [*names[:MAX_RUNS], *(name for name in names[MAX_RUNS:] if name in set(named))]
     files = ["run.json", *map(report_file, REPORTED), *map(refusal_file, REFUSABLE)]
-    found = _contents(filesystem, [f"{folder}/{name}/{file}" for name in chosen for file in files])
+    found = _contents(filesystem, [f"{folder}/{name}" for name in chosen], files, bytes, kept)
     runs = (_facts({file: found.get(f"{folder}/{name}/{file}") for file in files}) for name in chosen)
     return RunFolders({run.generation: run for run in runs if run}, len(names) - len(chosen))
 
 
-def read_in_runs(data_url: str, model: str, file: str) -> dict[str, bytes]:
-    """A file of the newest `MAX_RUNS` runs, by generation, newest first, where it is there. Raises OSError."""
+def read_in_runs(
+    data_url: str, model: str, file: str, parse: Callable[[bytes], Parsed], kept: KeptFiles | None = None
+) -> dict[str, Parsed]:
+    """A file of the newest `MAX_RUNS` runs, by generation, newest first, where it is there. Raises OSError.
+
+    Args:
+        parse: makes something of a file's bytes, and raises nothing.
+        kept: as of `read_runs`.
+    """
+    kept = kept or KeptFiles()
     filesystem, root = fsspec.core.url_to_fs(data_url)
     folder = f"{root.rstrip('/')}/{runs_path(model)}"
-    names = sorted(filter(_is_generation, _names(filesystem, folder)), key=parse_generation, reverse=True)
+    names = sorted(filter(_is_generation, _names(filesystem, folder, kept)), key=parse_generation, reverse=True)
     names = names[:MAX_RUNS]
-    found = _contents(filesystem, [f"{folder}/{name}/{file}" for name in names])
-    return {name: raw for name in names if (raw := found.get(f"{folder}/{name}/{file}")) is not None}
+    found = _contents(filesystem, [f"{folder}/{name}" for name in names], [file], parse, kept)
+    return {name: found[path] for name in names if (path := f"{folder}/{name}/{file}") in found}
 
 
-def _names(filesystem: Any, folder: str) -> list[str]:
-    filesystem.invalidate_cache(folder)
-    try:
-        return [path.rstrip("/").rpartition("/")[2] for path in filesystem.ls(folder, detail=False)]
-    except FileNotFoundError:
-        return []
+def _names(filesystem: Any, folder: str, kept: KeptFiles) -> list[str]:
+    return [path.rpartition("/")[2] for path in kept.list(filesystem, folder)]
 
 
 def _is_generation(name: str) -> bool:
@@ -111,11 +121,23 @@ def _is_generation(name: str) -> bool:
     return True
 
 
-def _contents(filesystem: Any, paths: list[str]) -> dict[str, bytes]:
-    """Of the files that exist; of an object store all at once."""
+def _contents(
+    filesystem: Any, folders: list[str], files: list[str], parse: Callable[[bytes], Parsed], kept: KeptFiles
+) -> dict[str, Parsed]:
+    """Of these files of each folder, those that exist; of an object store all at once."""
+    wanted = [f"{folder}/{file}" for folder in folders for file in files]
     if not isinstance(filesystem, LocalFileSystem):
-        return dict(filesystem.cat(paths, on_error="omit")) if paths else {}
-    return {path: Path(path).read_bytes() for path in paths if Path(path).is_file()}
+        read = filesystem.cat(wanted, on_error="omit") if wanted else {}
+        return {path: parse(raw) for path, raw in read.items()}
+    there = {path for folder in folders for path in kept.list(filesystem, folder)}
+    found = {}
+    for path in wanted:
+        if path in there:
+            try:
+                found[path] = kept.read(filesystem, path, parse)
+            except (FileNotFoundError, IsADirectoryError):
+                continue
+    return found
 
 
 def _facts(files: Mapping[str, bytes | None]) -> RunFacts | None:

@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model", required=True, help="whose log and baseline are compared")
     parser.add_argument("--from", dest="begin", help="date or time, UTC (default: seven days before --to)")
     parser.add_argument(
         "--to", dest="end", help="date or time, UTC, not part of the window (default: today, 00:00)"

@@ -20,7 +20,7 @@ from schemas.settings import load_settings
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m batch_scoring.drift.report", description=__doc__)
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model", required=True, help="whose report")
     parser.add_argument("--from", dest="begin", help="as for batch_scoring.drift")
     parser.add_argument("--to", dest="end", help="as for batch_scoring.drift")
     given = parser.parse_args(argv)

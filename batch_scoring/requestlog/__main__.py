@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from batch_scoring.requestlog.compact import compact_model
 from batch_scoring.requestlog.hours import NotPossible, local_root, models_of
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     retention.add_argument("--days", type=int, required=True, help="how many days before today are kept")
     retention.add_argument("--model", help="default: every model that has a log")
     retention.add_argument("--delete", action="store_true", help="do it; without, it is only said")
+    retention.add_argument("--figures", action="store_true", help="the site forgets its figures of them as well")
     retention.set_defaults(run=_retain)
     for one in (command, compaction, retention):
         one.add_argument("--data-url", help="the data root (default: BATCH_DATA_URL, or .hotset/data)")
@@ -72,15 +74,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _import(given: argparse.Namespace) -> None:
-    rows = import_log(given.file, given.data_url, given.model, given.time_column, given.entity_column)
+    try:
+        rows = import_log(given.file, given.data_url, given.model, given.time_column, given.entity_column)
+    except FileNotFoundError:
+        raise BadLog(f"there is no file {given.file}") from None
     sys.stdout.write(f"{rows:,} rows imported into the request log of {given.model}\n")
+
+
+def _models(asked: str | None, root: Path) -> list[str]:
+    """The one that was asked for, or all that have a log; that there is none is said."""
+    found = [asked] if asked else models_of(root)
+    if not found:
+        sys.stderr.write(f"no model has a request log under {root}\n")
+    return found
 
 
 def _compact(given: argparse.Namespace) -> None:
     if given.closed_minutes < 0 or given.max_mb < 1:
         raise NotPossible("--closed-minutes must not be negative, and --max-mb at least 1")
     root = local_root(given.data_url)
-    for model in [given.model] if given.model else models_of(root):
+    for model in _models(given.model, root):
         closed_for = timedelta(minutes=given.closed_minutes)
         done = compact_model(root, model, datetime.now(UTC), closed_for, given.max_mb * _MIB)
         sys.stdout.write(
@@ -95,13 +108,13 @@ def _retain(given: argparse.Namespace) -> None:
     root = local_root(given.data_url)
     if given.days < _HISTORY_DAYS:
         sys.stderr.write(f"warning: the choice of hot entities looks at {_HISTORY_DAYS} days, unless you set it\n")
-    for model in [given.model] if given.model else models_of(root):
+    for model in _models(given.model, root):
         old = old_days(root, model, given.days, datetime.now(UTC))
         for day in old:
             sys.stdout.write(f"{day.folder.relative_to(root)}: {day.files:,} files, {day.size_bytes:,} bytes\n")
         said = f"{len(old):,} days, {sum(day.size_bytes for day in old):,} bytes"
         if given.delete:
-            remove_days(root, model, old)
+            remove_days(root, model, old, with_figures=given.figures)
             sys.stdout.write(f"{model}: {said} deleted\n")
         else:
             sys.stdout.write(f"{model}: {said} would be deleted: say --delete to do it\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 from batch_scoring.hotset.log_files import ASIDE
 from batch_scoring.requestlog.hours import WORKING, locked
 from schemas.names import DRIFT, PARITY, requests_model_path
+from schemas.retention import EVERYTHING, RETENTION_FILE, Retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,35 @@ def _old(root: Path, model: str, first_kept: date) -> Iterator[OldDay]:
                 yield OldDay(folder, day, len(sizes), sum(sizes))
 
 
-def remove_days(root: Path, model: str, old: list[OldDay]) -> None:
+def remove_days(root: Path, model: str, old: list[OldDay], *, with_figures: bool = False) -> None:
     """Deletes them: each leaves the log in one step, so that no reader sees a part of a day.
+
+    Args:
+        with_figures: the site forgets its figures of these days, which it otherwise keeps.
 
     Raises NotPossible where another process is at this log.
     """
     with locked(root, model):
         bin_folder = root / WORKING / f"removed-{model}"
         bin_folder.mkdir(parents=True, exist_ok=True)
+        _say(root / requests_model_path(model), bin_folder, old, with_figures)
         for day in old:
             if day.folder.exists():
                 day.folder.rename(bin_folder / uuid.uuid4().hex)
         shutil.rmtree(bin_folder)
+
+
+def _say(log: Path, working: Path, old: list[OldDay], with_figures: bool) -> None:
+    """Before anything goes, so that whoever misses it knows why."""
+    gone = [one.day for one in old if one.folder.parent == log]
+    if not gone:
+        return
+    place = log / RETENTION_FILE
+    try:
+        said = Retention.read(place.read_bytes())
+    except (FileNotFoundError, ValueError):
+        said = EVERYTHING
+    first = max(said.log_from, max(gone) + timedelta(days=1))
+    unfinished = working / RETENTION_FILE
+    unfinished.write_bytes(Retention(first, first if with_figures else said.figures_from).to_bytes())
+    unfinished.replace(place)

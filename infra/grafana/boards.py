@@ -1,4 +1,4 @@
-"""What the dashboards show: answers, the live tier, and the parts in between."""
+"""What the dashboards show: answers, the live tier, the parts in between, and whether the model is still right."""
 
 from infra.grafana.panels import MODEL, Board, Panel
 
@@ -173,4 +173,38 @@ PARTS = Board(
     ),
 )
 
-BOARDS = (ANSWERS, LIVE, PARTS)
+QUALITY = Board(
+    "hotset-quality",
+    "Hotset: is the model still right",
+    (
+        Panel(
+            "Drift: alarms and warnings",
+            "short",
+            [
+                (
+                    f'max by (model, population, level) (hotset_drift_findings{{{MODEL},level=~"alarm|warning"}})',
+                    "{{model}} {{population}} {{level}}",
+                )
+            ],
+            "Features and outputs of the newest window; the site's page Quality names them.",
+        ),
+        Panel(
+            "Worst PSI",
+            "short",
+            [(_gauge("max", "hotset_drift_worst_psi", "model, population"), "{{model}} {{population}}")],
+            "Of all features and outputs. What alarms depends on how many rows there were.",
+        ),
+        Panel(
+            "Since the last drift run", "s", [(_gauge("max", "hotset_drift_age_seconds", "model"), "{{model}}")]
+        ),
+        Panel(
+            "Compared hits by kind",
+            "percentunit",
+            [(_gauge("max", "hotset_parity_share", "model, kind"), "{{model}} {{kind}}")],
+            "Of the last 24 hours, of all API processes.",
+        ),
+        Panel("Compared hits", "short", [(_gauge("max", "hotset_parity_compared", "model"), "{{model}}")]),
+    ),
+)
+
+BOARDS = (ANSWERS, LIVE, PARTS, QUALITY)

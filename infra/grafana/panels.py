@@ -75,7 +75,6 @@ def _models() -> dict[str, object]:
         "type": "query",
         "datasource": _SOURCE,
         "query": {"query": query, "refId": "models"},
-        "definition": query,
         "refresh": 2,
         "multi": True,
         "includeAll": True,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from schemas.capacity import TARGET_UTILISATION, BatchTime, SizedFleet, replica_rows_per_s, size_fleet
 
-HOURS_PER_DAY = 24
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReplica:
@@ -83,10 +81,6 @@ class FleetEstimate:
     def is_row_over_slo(self) -> bool:
         """Even a batch of one row takes longer than a batch may."""
         return self.replica.time.batch_ms(1) > self.max_batch_ms
-
-    @property
-    def saved_replica_hours_per_day(self) -> int:
-        return self.saved * HOURS_PER_DAY
 
 
 def slowest(replicas: list[MeasuredReplica], slo_ms: float) -> MeasuredReplica | None:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from online.monitor import text
+from online.monitor.markup import table_rows
 from online.monitor.pages import Page, Report
 from online.monitor.registry import PAGES
 from online.monitor.windows import RANGES, TimeRange, Window
@@ -25,6 +26,7 @@ class Renderer:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            auto_reload=False,
         )
         self._environment.filters |= {
             "count": text.count,
@@ -33,6 +35,7 @@ class Renderer:
             "age": text.age,
             "moment": text.moment,
             "cell": text.cell,
+            "table_rows": table_rows,
             "tail_path": lambda path: "/".join(path.split("/")[-4:]),
         }
         self._environment.globals |= {"pages": PAGES, "ranges": RANGES, "models": models, "link": link}

@@ -35,6 +35,8 @@ def number(value: float | None) -> str:
     """One decimal; two significant digits of what is less than 1, so that little never reads as nothing."""
     if value is None:
         return NONE
+    if 0 < abs(value) < 0.001:
+        return "< 0.001" if value > 0 else "> -0.001"
     if 0 < abs(value) < 1:
         return f"{value:.2g}"
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

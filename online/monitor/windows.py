@@ -44,6 +44,11 @@ class Window:
     def steps(self) -> int:
         return (self.end_s - self.start_s) // self.range.step_s
 
+    @property
+    def minutes(self) -> tuple[int, int, int]:
+        """Its first minute since the epoch, the minutes of a step, and how many steps."""
+        return self.start_s // MINUTE_S, self.range.step_s // MINUTE_S, self.steps
+
     def step_start(self, step: int) -> datetime:
         """The moment at which a step begins; `steps` gives the window's end."""
         return utc(self.start_s + step * self.range.step_s)

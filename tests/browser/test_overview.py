@@ -97,6 +97,7 @@ def test_versions_and_stages_are_charts_of_their_own(open_page: Open, site: Site
     for title, name, first in (
         ("Hit rate by version", "version_over_time", "version_7"),
         ("p99 of a live answer's stages", "stage_over_time", "stage_route"),
+        ("Age of precomputed answers", "age_over_time", "age_delay"),
     ):
         chart = page.get_by_role("group", name=f"{title}, a chart.")
         chart.focus()
@@ -107,8 +108,8 @@ def test_versions_and_stages_are_charts_of_their_own(open_page: Open, site: Site
         expect(line.locator("svg.swatch")).to_be_visible()
         value = row[first]
         if value is not None:
-            shown = f"{100 * value:.1f} %" if name == "version_over_time" else f"{value:.3g}"
-            expect(line.locator(".value")).to_contain_text(shown[:4])
+            shown = {"version": f"{100 * value:.1f} %", "stage": f"{value:.3g}", "age": f"{value:.1f}"}
+            expect(line.locator(".value")).to_contain_text(shown[name.partition("_")[0]][:4])
 
 
 def test_dark_by_the_system_and_by_choice(open_page: Open, screenshots: Path) -> None:
@@ -149,6 +150,8 @@ def test_model_and_range_are_chosen(open_page: Open) -> None:
     assert "model=007" in page.url
     assert "range=7d" in page.url
     expect(page.locator(".context")).to_contain_text("No requests yet")
+    expect(page.get_by_role("heading", name="What to do first")).to_be_visible()
+    expect(page.locator("ol.words")).to_contain_text("/v1/models/007/predictions/")
     assert overflow(page) == 0
 
 

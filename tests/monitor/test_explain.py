@@ -85,8 +85,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
 
 
 def _write_older(data: Path, now: datetime) -> None:
-    """The same id three and two hours ago; an hour of another model; a file that is none."""
-    for hours, entity in ((3, "first"), (2, "second")):
+    """The same id five and two hours ago, further apart than a search around a moment looks; an hour of another
+    model; a file that is none.
+    """
+    for hours, entity in ((5, "first"), (2, "second")):
         row = {"time": now - timedelta(hours=hours), "request_id": "again", "entity": entity, "source": "live"}
         (path,) = write_log(data, "tiny", log_table([row]), name=f"h{hours}")
     (path.parent / "torn.parquet").write_bytes(b"PAR1 and no more")
@@ -141,7 +143,7 @@ def test_an_id_of_two_hours_is_told_of_the_newer_and_of_the_hour_asked_for(log: 
     assert '"second"' in done.stdout
     assert '"first"' not in done.stdout
     assert "torn.parquet" in done.stderr
-    older = log.explain("again", "--around", (log.asked_at - timedelta(hours=3)).isoformat())
+    older = log.explain("again", "--around", (log.asked_at - timedelta(hours=5)).isoformat())
     assert '"first"' in older.stdout
     assert log.explain("elsewhere").stdout.count("model       007") == 1
 

@@ -116,7 +116,7 @@ def test_changes_are_marked_where_they_were_made(site: Site) -> None:
     marked = [row for row in tables["over_time"]["rows"] if row["changed"]]
     assert [row["changed"] for row in marked] == [f"version 7, {GENERATION} (activate {GENERATION})"]
     assert marked[0]["from"] <= change["at"]
-    assert httpx.get(f"{site.url}/overview").text.count('<path class="release" d="M') == 2 * 5
+    assert httpx.get(f"{site.url}/overview").text.count('<path class="release" d="M') == 2 * 6
 
 
 def test_every_path_has_its_stages_and_every_model_its_hit_rate(site: Site, data: Path) -> None:

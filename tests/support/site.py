@@ -47,6 +47,7 @@ def running_site(folder: Path, *, has_read: bool = True, **settings: str) -> Ite
     """
     port, log = free_port(), folder / "site.log"
     given = {"PORT": str(port), "DATA_URL": str(folder), "STREAMS_DIR": str(folder / "streams"), "CACHE_S": "0"}
+    given["STATE_DIR"] = str(folder / "site-state")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MONITOR_")}
     environment |= {f"MONITOR_{name}": value for name, value in (given | settings).items()}
     with log.open("wb") as out:
@@ -103,7 +104,7 @@ def _wait_until_read(site: Site, models: list[str], timeout_s: float = 60) -> No
             time.sleep(0.05)  # between two looks
 
 
-def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path, timeout_s: float = 30) -> None:
+def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path, timeout_s: float = 90) -> None:
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         assert process.poll() is None, log.read_text()

@@ -75,7 +75,10 @@ def _parser(settings: MonitorSettings) -> argparse.ArgumentParser:
 
 
 def _time(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-29T01:59") from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from online.monitor.fleet import FleetEstimate
-from online.monitor.overview.figures import is_tail, needs_answer, peaks_by_step
+from online.monitor.overview.peaks import is_tail, needs_answer, peaks_by_step
 from online.monitor.requestlog.counts import Counts
 from online.monitor.windows import Window
 from schemas.capacity import size_fleet

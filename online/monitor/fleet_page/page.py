@@ -3,12 +3,20 @@
 import logging
 
 from online.monitor import charts
-from online.monitor.fleet import HOURS_PER_DAY
 from online.monitor.fleet_page import tables as made
-from online.monitor.fleet_page.costs import Balance, NightlyJob, RedisMemory, balance, nightly_job, redis_memory
+from online.monitor.fleet_page.costs import (
+    HOURS_PER_DAY,
+    Balance,
+    NightlyJob,
+    RedisMemory,
+    balance,
+    nightly_job,
+    redis_memory,
+)
 from online.monitor.fleet_page.figures import Step, steps
 from online.monitor.fleet_page.sizing import Sizing, size
-from online.monitor.overview.figures import count_hits, is_tail, needs_answer, read_peak
+from online.monitor.overview.figures import count_hits
+from online.monitor.overview.peaks import is_tail, needs_answer, read_peak
 from online.monitor.pages import Page, Report
 from online.monitor.requestlog.snapshot import Coverage
 from online.monitor.sources import Sources
@@ -54,7 +62,7 @@ def build(sources: Sources, model: str, window: Window) -> Report:
 def _read_runs(sources: Sources, model: str, state: LiveState) -> tuple[RunFolders, str | None]:
     named = {one.id for _, one in state.routes.generations} if state.routes else set()
     try:
-        return read_runs(sources.settings.data_url, model, named), None
+        return read_runs(sources.settings.data_url, model, named, sources.files), None
     except OSError as error:
         logger.warning("the runs cannot be read", extra={"error": type(error).__name__})
         return RunFolders({}), f"The run folders cannot be read ({type(error).__name__}), so no cost is known"

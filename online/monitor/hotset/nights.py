@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
-import numpy as np
-
-from online.monitor.requestlog.counts import SOURCES, Counts, known_source
+from online.monitor.requestlog.counts import SOURCES, Counts, known_source, tally
 from online.monitor.requestlog.sql import ERROR, IMPORTED
 from online.monitor.windows import utc
 from schemas.history import Change, switches
 from schemas.hotset_report import HotSetReport
 from schemas.http import Source
+from schemas.kept_files import KeptFiles
 from schemas.names import HOTSET_REPORT_FILE
 from schemas.run_folders import read_in_runs
 
@@ -65,20 +64,24 @@ class Realised:
         return (self.precomputed + self.cached) / self.answers if self.answers else None
 
 
-def read_reports(data_url: str, model: str) -> Reports:
+def read_reports(data_url: str, model: str, kept: KeptFiles | None = None) -> Reports:
     """Never raises for the data root or for what lies there."""
     try:
-        found = read_in_runs(data_url, model, HOTSET_REPORT_FILE)
+        found = read_in_runs(data_url, model, HOTSET_REPORT_FILE, _read, kept)
     except OSError as error:
         logger.warning("the runs cannot be read", extra={"error": type(error).__name__})
         return Reports(problem=f"The run folders cannot be read ({type(error).__name__})")
-    nights, unreadable = [], []
-    for generation, raw in found.items():
-        try:
-            nights.append(HotSetReport.read(raw))
-        except ValueError:
-            unreadable.append(generation)
-    return Reports(tuple(nights[:SHOWN_NIGHTS]), tuple(unreadable))
+    nights = [night for night in found.values() if night is not None]
+    unreadable = tuple(generation for generation, night in found.items() if night is None)
+    return Reports(tuple(nights[:SHOWN_NIGHTS]), unreadable)
+
+
+def _read(raw: bytes) -> HotSetReport | None:
+    """None where it is no report that can be read."""
+    try:
+        return HotSetReport.read(raw)
+    except ValueError:
+        return None
 
 
 def live_spans(changes: Sequence[Change], now_s: float) -> dict[str, list[Span]]:
@@ -101,8 +104,7 @@ def realised(counts: Counts, spans: Sequence[Span], kept_from_s: float) -> Reali
         if first >= last:
             continue
         seconds += 60 * (last - first)
-        rows = counts.within(first, last).requests
-        by_kind = np.bincount(rows.kind, weights=rows.requests, minlength=1)
+        by_kind = counts.within(first, last).once(tally).requests
         for kind, requests in zip(counts.kinds, by_kind, strict=False):
             if kind.source != IMPORTED:
                 answers[known_source(kind.source)] += int(requests)

@@ -16,7 +16,7 @@ _KEPT = RANGES[-1]
 
 def build(sources: Sources, model: str, window: Window) -> Report:
     """Never raises for Redis, the log or the data root: what cannot be read is told in words."""
-    reports = read_reports(sources.settings.data_url, model)
+    reports = read_reports(sources.settings.data_url, model, sources.files)
     found, problems = _since(sources, model, reports, window.now_s) if reports.nights else ({}, [])
     if reports.problem is not None:
         problems.insert(0, f"{reports.problem}, so what the nights chose is not known.")

@@ -6,6 +6,7 @@ from online.monitor import charts
 from online.monitor.fleet_page import sizing
 from online.monitor.overview import service
 from online.monitor.overview import tables as made
+from online.monitor.overview.ages import ages_chart, ages_table, read_ages
 from online.monitor.overview.changes import Changes, changes_table, changes_within
 from online.monitor.overview.figures import HITS, Figures, Quantiles, count_hits, read_figures
 from online.monitor.pages import Page, Report
@@ -29,6 +30,8 @@ def build(sources: Sources, model: str, window: Window) -> Report:
         figures = read_figures(counts, window)
         latest = kept.latest_within(window.start_s, window.end_s, LATEST_ROWS)
     serving, changes = service.in_service(state), changes_within(history, window)
+    by_model = {name: log.counts for name, log in sources.logs.items()} | {model: counts}
+    ages = read_ages(by_model, window, model)
     fleet = sizing.size(figures.all_peak, figures.tail_peak, state, sources.settings)
     tables = [
         made.over_time(figures, window, changes),
@@ -40,7 +43,8 @@ def build(sources: Sources, model: str, window: Window) -> Report:
         made.by_reason(figures),
         made.by_error(figures),
         made.by_version(figures),
-        made.by_model((name, *count_hits(log.counts, window)) for name, log in sources.logs.items()),
+        made.by_model((name, *count_hits(of_model, window)) for name, of_model in by_model.items()),
+        ages_table(ages, window, changes),
         service.generation_table(serving, state),
         changes_table(changes, problem),
         made.latest(latest),
@@ -54,7 +58,7 @@ def build(sources: Sources, model: str, window: Window) -> Report:
         "fleet": fleet,
         "hit": figures.latencies.get(("hit", TOTAL)),
         "live": figures.latencies.get((Source.LIVE.value, TOTAL)),
-        "charts": _charts(figures, window, changes),
+        "charts": {**_charts(figures, window, changes), "ages": ages_chart(ages, window, changes)},
         "bars": {row[0]: _bar(figures.latencies.get((str(row[0]), TOTAL))) for row in tables[1].rows},
         "shown_set_aside": coverage.set_aside[:SHOWN_SET_ASIDE],
     }

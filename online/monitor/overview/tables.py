@@ -7,8 +7,8 @@ from online.monitor.overview.figures import HITS, MOST_VERSIONS, SOURCES, Figure
 from online.monitor.requestlog.sql import ERROR, LATEST_COLUMNS, TOTAL
 from online.monitor.tables import Cell, Column, Kind, Table
 from online.monitor.windows import Window, utc
-from schemas.arrow import STAGES
 from schemas.http import Source
+from schemas.names import STAGES
 
 NO_REQUESTS = "No requests yet in this time range."
 NO_LIVE = "No live answers in this time range."

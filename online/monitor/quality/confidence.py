@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from online.monitor import charts
-from online.monitor.requestlog.counts import Counts, cells_of
+from online.monitor.requestlog.counts import Counts, cells, cells_of
+from online.monitor.requestlog.spans import Within
 from online.monitor.requestlog.sql import CONFIDENCE, CONFIDENCE_BINS
 from online.monitor.tables import Cell, Column, Kind, Table
 from online.monitor.windows import Window
@@ -34,20 +35,32 @@ Figures = Mapping[tuple[str, int], Confidence]
 
 def read_confidence(counts: Counts, window: Window) -> Figures:
     """By population and step; `ALL_STEPS` for the whole window."""
-    found = counts.within(window.start_s // 60, window.end_s // 60).latencies
-    step = (found.minute - window.start_s // 60) // (window.range.step_s // 60)
+    steps = counts.steps(*window.minutes)
     figures: dict[tuple[str, int], Confidence] = {}
+    for number, step in enumerate(steps):
+        figures |= {(population, number): found for population, found in step.once(_of_step).items()}
+    for population in POPULATIONS:
+        every = np.sum([step.once(_bins)[population] for step in steps], axis=0)
+        if every.any():
+            figures[population, ALL_STEPS] = _of_bins(every)
+    return figures
+
+
+def _of_step(step: Within) -> dict[str, Confidence]:
+    """By population, of those that have any."""
+    return {population: _of_bins(bins) for population, bins in step.once(_bins).items() if bins.any()}
+
+
+def _bins(step: Within) -> dict[str, npt.NDArray[np.int64]]:
+    """(bins,) answers by population."""
+    found = step.once(cells)
+    bins = {population: np.zeros(CONFIDENCE_BINS, np.int64) for population in _SOURCES}
     for population, sources in _SOURCES.items():
-        bins = np.zeros((window.steps, CONFIDENCE_BINS), np.int64)
         for source in sources:
             first = cells_of(source, CONFIDENCE).start
-            mine = (found.cell >= first) & (found.cell < first + CONFIDENCE_BINS)
-            np.add.at(bins, (step[mine], found.cell[mine] - first), found.answers[mine])
-        for number in np.flatnonzero(bins.any(axis=1)).tolist():
-            figures[population, number] = _of_bins(bins[number])
-        if bins.any():
-            figures[population, ALL_STEPS] = _of_bins(bins.sum(axis=0))
-    return figures
+            low, high = np.searchsorted(found.cell, [first, first + CONFIDENCE_BINS])
+            bins[population][found.cell[low:high] - first] += found.answers[low:high]
+    return bins
 
 
 def _of_bins(counts: npt.NDArray[np.int64]) -> Confidence:

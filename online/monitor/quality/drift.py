@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from online.monitor.tables import Cell, Column, Kind, Table
 from schemas.drift import ALARM, HITS, TAIL, TOO_FEW, DriftReport, DriftRow, Told, read_reports, read_rows
+from schemas.kept_files import KeptFiles
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +44,17 @@ class DriftResults:
         return sum(row.level == level for row in self.of(population))
 
 
-def read_drift(data_url: str, model: str) -> DriftResults:
+def read_drift(data_url: str, model: str, kept: KeptFiles | None = None) -> DriftResults:
     """The job's own trouble is told, never raised."""
     try:
-        reports = tuple(read_reports(data_url, model, MOST_REPORTS))
+        reports = tuple(read_reports(data_url, model, MOST_REPORTS, kept=kept))
     except OSError as error:
         logger.warning("the drift results cannot be listed", exc_info=True)
         return DriftResults(problem=f"The drift results cannot be read ({type(error).__name__}).")
     if not reports:
         return DriftResults()
     try:
-        return DriftResults(reports, tuple(read_rows(data_url, reports[0])))
+        return DriftResults(reports, tuple(read_rows(data_url, reports[0], kept)))
     except (OSError, ValueError, pa.ArrowException) as error:
         logger.warning("the drift results cannot be read", exc_info=True)
         problem = f"The histograms of the newest window cannot be read ({type(error).__name__})."

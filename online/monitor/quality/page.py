@@ -20,7 +20,7 @@ def build(sources: Sources, model: str, window: Window) -> Report:
     """Never raises for the log, the results or the data root: what cannot be read is told in words."""
     with sources.logs[model].reading(window.start_s, window.end_s, window.now_s) as (counts, coverage, _):
         confidence = read_confidence(counts, window)
-    results = drifted.read_drift(sources.settings.data_url, model)
+    results = drifted.read_drift(sources.settings.data_url, model, sources.files)
     found = sources.parity[model].read(window)
     parity = compared.parity_of(found)
     histograms = {HITS: drawn(results.of(HITS), 1), TAIL: drawn(results.of(TAIL), 1 + SHOWN_OF_EACH)}

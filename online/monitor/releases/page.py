@@ -48,7 +48,7 @@ def build(sources: Sources, model: str, window: Window) -> Report:
 def _read_runs(sources: Sources, model: str, state: LiveState) -> tuple[RunFolders, str | None]:
     named = {one.id for _, one in state.routes.generations} if state.routes else set()
     try:
-        return read_runs(sources.settings.data_url, model, named), None
+        return read_runs(sources.settings.data_url, model, named, sources.files), None
     except OSError as error:
         logger.warning("the runs cannot be read", extra={"error": type(error).__name__})
         return RunFolders({}), f"The run folders cannot be read ({type(error).__name__}), so gates are not known"

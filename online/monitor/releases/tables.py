@@ -50,7 +50,11 @@ def releases_table(found: list[Release], now_ms: int, left_out: int, most: int) 
     if left_out:
         note += f" {text.count(left_out)} runs older than the newest {most} are not shown."
     rows = [_row(one, now_ms) for one in found]
-    return Table("releases", "Generations", _RELEASES, rows, "No night has begun for this model yet.", note)
+    empty = (
+        "No night has begun for this model yet. Name it in the Airflow Variable hotset, and trigger the DAG"
+        " nightly_precompute."
+    )
+    return Table("releases", "Generations", _RELEASES, rows, empty, note)
 
 
 def gates_table(found: list[Release]) -> Table:

@@ -1,139 +1,32 @@
 """What is kept of the log: counts as arrays, a few thousand rows an hour however many requests it had. Immutable.
 
-Two kinds of rows. Of requests: (minute, kind, requests, latest time), where a kind is a combination of source,
-version, reason, code and status. Of latencies: (first minute of a slot, cell, answers), where a cell is a source,
-a stage and a bin 1 % wide of microseconds.
+Which kinds of requests and which cells there are, and all parts that are kept with the spans that pages ask for.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
-from typing import NamedTuple, Self, TypeVar
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from online.monitor.requestlog.sql import BINS_PER_E, CONFIDENCE, ERROR, IMPORTED, TOTAL
-from schemas.arrow import STAGES
-from schemas.http import Source
+from online.monitor.requestlog.kinds import MAX_KINDS, OTHER, SOURCES, Kind, Kinds, known_source
+from online.monitor.requestlog.rows import Part, Whole
+from online.monitor.requestlog.spans import Spans, Within
+from online.monitor.requestlog.sql import AGE, BINS_PER_E, CONFIDENCE, TOTAL
+from schemas.names import STAGES
 
-Whole = npt.NDArray[np.int64]
-Small = npt.NDArray[np.int32]
+__all__ = ["MAX_KINDS", "OTHER", "SOURCES", "Counts", "Kind", "Kinds", "known_source"]
 
-OTHER = "other"
-# In the order in which they are stacked: hits first, so that the hit rate is a height of the chart.
-SOURCES = (*(source.value for source in Source), OTHER, ERROR)
 TIMED = (TOTAL, *STAGES)
-# What has cells. A confidence is no latency, but is kept, coarsened and merged as they are (`sql.CONFIDENCE`).
-MEASURED = (*TIMED, CONFIDENCE)
+# What has cells. Confidences and ages are no latencies, but are kept, coarsened and merged as they are (`sql.py`).
+MEASURED = (*TIMED, CONFIDENCE, AGE)
+# Ranges and nights asked of the same counts that are remembered.
+MOST_ASKED = 64
 # Of int32 microseconds.
 BINS = int(log(2**31) * BINS_PER_E) + 1
 CELLS = len(SOURCES) * len(MEASURED) * BINS
-# The minute of rows without a usable time, before every window.
-UNDATED = int(np.iinfo(np.int32).min)
-# A log of ours has some dozens; a foreign one whose codes are free text must not grow without end.
-MAX_KINDS = 2000
-
-
-class Kind(NamedTuple):
-    """What rows of a request count share. `source` is as logged, so it may be `sql.IMPORTED` or a newer one."""
-
-    source: str
-    version: str | None
-    reason: str | None
-    code: str | None
-    status: int | None
-
-
-class Kinds:
-    """Numbers of kinds, of all parts of a log. Only grows; one thread adds, any may read.
-
-    From `MAX_KINDS` on, what is new is counted by its source alone.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[Kind, int] = {}
-        self.all: list[Kind] = []
-
-    def number(self, kind: Kind) -> int:
-        found = self._numbers.get(kind)
-        if found is None and len(self.all) >= MAX_KINDS:
-            source = kind.source if kind.source == IMPORTED else known_source(kind.source)
-            kind = Kind(source, None, OTHER, OTHER, None)
-            found = self._numbers.get(kind)
-        if found is None:
-            found = self._numbers[kind] = len(self.all)
-            self.all.append(kind)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """Arrays (n,) of equal length."""
-
-    minute: Small
-    kind: Small
-    requests: Whole
-    newest_us: Whole
-
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Self:
-        return type(self)(self.minute[chosen], self.kind[chosen], self.requests[chosen], self.newest_us[chosen])
-
-
-@dataclass(frozen=True, slots=True)
-class Latencies:
-    """Arrays (n,) of equal length."""
-
-    minute: Small
-    cell: Small
-    answers: Small
-
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Self:
-        return type(self)(self.minute[chosen], self.cell[chosen], self.answers[chosen])
-
-
-Rows = TypeVar("Rows", Requests, Latencies)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Counts of some rows of the log."""
-
-    requests: Requests
-    latencies: Latencies
-
-    @property
-    def rows(self) -> int:
-        """How many rows of the log it was counted from."""
-        return int(self.requests.requests.sum())
-
-    @property
-    def undated(self) -> int:
-        return int(self.requests.requests[self.requests.minute == UNDATED].sum())
-
-    def without_hours(self, hours: set[int]) -> "Part":
-        gone = np.array(sorted(hours), dtype=np.int64)
-        return Part(
-            self.requests.where(~np.isin(self.requests.minute // 60, gone)),
-            self.latencies.where(~np.isin(self.latencies.minute // 60, gone)),
-        )
-
-
-def merged(parts: Sequence[Part], slot_minutes: int) -> Part:
-    """One of several with each kind of a minute and each cell of a slot once. Args: parts: at least one."""
-    requests, latencies = _joined(_requests_of(parts)), _joined(_latencies_of(parts))
-    order, starts = _groups(requests.minute, requests.kind)
-    counted = Requests(
-        requests.minute[order][starts],
-        requests.kind[order][starts],
-        _sums(requests.requests[order], starts),
-        np.maximum.reduceat(requests.newest_us[order], starts) if len(starts) else requests.newest_us,
-    )
-    slots = latencies.minute // slot_minutes * slot_minutes
-    order, starts = _groups(slots, latencies.cell)
-    answers = _sums(latencies.answers[order], starts).astype(np.int32)
-    return Part(counted, Latencies(slots[order][starts].astype(np.int32), latencies.cell[order][starts], answers))
 
 
 def cells_of(source: str, stage: str) -> slice:
@@ -142,92 +35,100 @@ def cells_of(source: str, stage: str) -> slice:
     return slice(first, first + BINS)
 
 
-def known_source(source: str) -> str:
-    """A source of a newer log is shown as `other`, so that totals still add up."""
-    return source if source in SOURCES else OTHER
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Counts:
-    """All parts that are kept, with the kinds their rows name."""
+    """All parts that are kept, with the kinds their rows name. `spans` outlives it, as most parts do."""
 
     parts: tuple[Part, ...]
     kinds: Sequence[Kind]
+    spans: Spans = field(default_factory=Spans, compare=False)
 
     @classmethod
-    def of(cls, parts: Iterable[Part], kinds: Kinds) -> Self:
-        return cls(tuple(parts), kinds.all)
+    def of(cls, parts: Iterable[Part], kinds: Kinds, spans: Spans) -> Self:
+        found = cls(tuple(parts), kinds.all, spans)
+        spans.forget_all_but(found.parts)
+        return found
 
     @property
     def undated(self) -> int:
         return sum(part.undated for part in self.parts)
 
-    def within(self, first: int, last: int) -> "Within":
-        """Rows of the minutes from `first` on, `last` excluded, of all parts."""
-        return Within(self.parts, first, last)
+    def within(self, first: int, last: int) -> Within:
+        """Rows of the minutes from `first` on, `last` excluded."""
+        return self.steps(first, last - first, 1)[0]
 
-
-@dataclass(frozen=True)
-class Within:
-    """Rows of all parts in a span of minutes; each kind of rows is put together when it is asked for."""
-
-    parts: Sequence[Part]
-    first: int
-    last: int
+    def steps(self, first: int, step_minutes: int, steps: int) -> list[Within]:
+        """So many spans of equal length that follow each other from minute `first` on."""
+        key = (first, step_minutes, steps)
+        if key not in self._steps:
+            if len(self._steps) == MOST_ASKED:
+                self._steps.clear()
+            starts = first + step_minutes * np.arange(steps)
+            low, high = self._edges
+            # (steps, parts): which parts have rows of a step.
+            touched = (low < starts[:, None] + step_minutes) & (high >= starts[:, None])
+            self._steps[key] = [
+                self.spans.get(
+                    tuple(self.parts[place] for place in np.flatnonzero(row).tolist()),
+                    self.kinds,
+                    start,
+                    start + step_minutes,
+                )
+                for start, row in zip(starts.tolist(), touched, strict=True)
+            ]
+        return self._steps[key]
 
     @cached_property
-    def requests(self) -> Requests:
-        return _joined(self._cut(_requests_of(self.parts)))
+    def _steps(self) -> dict[tuple[int, int, int], list[Within]]:
+        """As they were asked for."""
+        return {}
 
     @cached_property
-    def latencies(self) -> Latencies:
-        return _joined(self._cut(_latencies_of(self.parts)))
-
-    def _cut(self, several: Iterable[Rows]) -> list[Rows]:
-        """Only rows of parts at the span's edges are looked at one by one."""
-        found: list[Rows] = []
-        empty: list[Rows] = []
-        for rows in several:
-            low, high = (rows.minute.min(), rows.minute.max()) if len(rows.minute) else (self.last, self.last)
-            if low >= self.first and high < self.last:
-                found.append(rows)
-            elif high >= self.first and low < self.last:
-                found.append(rows.where(_inside(rows.minute, self.first, self.last)))
-            elif not empty:
-                empty.append(rows.where(np.zeros(len(rows.minute), bool)))
-        return found or empty
+    def _edges(self) -> tuple[Whole, Whole]:
+        """First and last minutes of all parts."""
+        spans = np.array([part.span for part in self.parts], np.int64).reshape(-1, 2)
+        return spans[:, 0], spans[:, 1]
 
 
-EMPTY = Part(
-    Requests(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)),
-    Latencies(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32)),
-)
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """Requests, and the time of the newest in microseconds, by number of kind; arrays (kinds,)."""
+
+    requests: Whole
+    newest_us: Whole
 
 
-def _requests_of(parts: Sequence[Part]) -> list[Requests]:
-    return [part.requests for part in parts] or [EMPTY.requests]
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Answers by cell, of the cells that have any, ascending; arrays (n,)."""
+
+    cell: Whole
+    answers: Whole
 
 
-def _latencies_of(parts: Sequence[Part]) -> list[Latencies]:
-    return [part.latencies for part in parts] or [EMPTY.latencies]
+def tally(span: Within) -> Tally:
+    """Requests of a span by kind; for `Within.once`."""
+    found = span.requests
+    kinds = int(found.kind.max()) + 1 if len(found.kind) else 0
+    newest = np.zeros(kinds, np.int64)
+    np.maximum.at(newest, found.kind, found.newest_us)
+    return Tally(np.bincount(found.kind, weights=found.requests, minlength=kinds).astype(np.int64), newest)
 
 
-def _joined(several: Sequence[Rows]) -> Rows:
-    """All rows as they are. Args: several: at least one."""
-    kind = type(several[0])
-    return kind(*(np.concatenate([getattr(rows, field.name) for rows in several]) for field in fields(kind)))
+def cells(span: Within) -> Cells:
+    """Answers of a span by cell; for `Within.once`."""
+    found = span.latencies
+    every = np.bincount(found.cell, weights=found.answers)
+    cell = np.flatnonzero(every)
+    return Cells(cell, every[cell].astype(np.int64))
 
 
-def _inside(minutes: Small, first: int, last: int) -> npt.NDArray[np.bool_]:
-    return (minutes >= first) & (minutes < last)
-
-
-def _groups(major: npt.NDArray[np.integer], minor: Small) -> tuple[Whole, Whole]:
-    """The order in which equal pairs stand together, and where each group of them begins."""
-    order = np.lexsort((minor, major))
-    changes = (np.diff(major[order]) != 0) | (np.diff(minor[order]) != 0)
-    return order, np.concatenate([[0], np.flatnonzero(changes) + 1]) if len(order) else order
-
-
-def _sums(values: npt.NDArray[np.integer], starts: Whole) -> Whole:
-    return np.add.reduceat(values.astype(np.int64), starts) if len(starts) else np.empty(0, np.int64)
+def tallies(steps: Sequence[Within]) -> tuple[Whole, Whole]:
+    """Requests by step and kind, (steps, kinds), and the newest time by kind, (kinds,); 0 where there is none."""
+    found = [step.once(tally) for step in steps]
+    kinds = max((len(one.requests) for one in found), default=0)
+    requests, newest = np.zeros((len(steps), kinds), np.int64), np.zeros(kinds, np.int64)
+    for place, one in enumerate(found):
+        requests[place, : len(one.requests)] = one.requests
+        np.maximum(newest[: len(one.newest_us)], one.newest_us, out=newest[: len(one.newest_us)])
+    return requests, newest

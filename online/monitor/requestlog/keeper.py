@@ -27,12 +27,14 @@ class Waiting(Protocol):
 
 
 class Log(Protocol):
-    """What is read ahead: `refresh` stops after its budget, and goes on the next time."""
+    """What is read ahead: `refresh` stops after its budget, and goes on the next time; `save` comes between."""
 
     @property
     def lock(self) -> AbstractContextManager[bool]: ...
 
     def refresh(self, start_s: int, end_s: int, now_s: int, budget_s: float | None = None) -> Waiting: ...
+
+    def save(self) -> None: ...
 
 
 def keep(logs: Sequence[Log], stop: threading.Event) -> None:
@@ -54,4 +56,5 @@ def _bring_up_to_date(log: Log, stop: threading.Event) -> None:
         window = window_at(RANGES[-1], time.time())
         with log.lock:
             waiting = log.refresh(window.start_s, window.end_s, window.now_s, _SLICE_S).waiting
+        log.save()
         stop.wait(_PAUSE_S)

@@ -16,11 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from online.monitor.requestlog.counts import Counts
-from online.monitor.requestlog.files import Listing, LogFolder
+from online.monitor.requestlog.files import Listing, LogFolder, first_hour
 from online.monitor.requestlog.folding import Folding, Latest
 from online.monitor.requestlog.latest import LatestRows
-from online.monitor.requestlog.parts import FINE_HOURS, Parts
+from online.monitor.requestlog.parts import Parts
+from online.monitor.requestlog.slots import FINE_HOURS
 from online.monitor.requestlog.snapshot import Coverage, SetAside, Snapshot, behind
+from online.monitor.requestlog.spans import Spans
+from online.monitor.requestlog.stored import StoredDays
 from online.monitor.requestlog.stream_parts import StreamParts
 from online.monitor.requestlog.streams import StreamFolder
 
@@ -29,6 +32,8 @@ __all__ = ["FINE_HOURS", "Coverage", "KeptLog", "SetAside"]
 # What a page waits for newer rows, and for the first ones after the start.
 PATIENCE_S = 0.2
 FIRST_PATIENCE_S = 2.0
+# A kill costs reading again what came since.
+SAVE_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -36,21 +41,46 @@ logger = logging.getLogger(__name__)
 class KeptLog:
     """One model's log. Close it when done. Callers of `refresh` hold `lock`; `reading` needs none."""
 
-    def __init__(self, folder: LogFolder, streams: StreamFolder | None, threads: int, memory_mb: int) -> None:
+    def __init__(
+        self,
+        folder: LogFolder,
+        streams: StreamFolder | None,
+        threads: int,
+        memory_mb: int,
+        stored: StoredDays | None = None,
+    ) -> None:
+        """Args: stored: where figures outlive this process; None for nowhere."""
         self.lock = threading.RLock()
+        self._stored, self._is_adopted, self._saved_at_s = stored, stored is None, time.monotonic()
         self._folding = Folding(folder, threads, memory_mb)
         self._folder = folder
         self._parts = Parts(folder, self._folding)
         self._streams = StreamParts(streams, self._folding)
         self._latest = LatestRows(self._folding)
+        self._spans = Spans()
         self._snapshot = Snapshot()
         self._complete: set[int] = set()
 
     def close(self) -> None:
-        """Ends a query that is running, then the database."""
+        """Ends a query that is running, keeps what is new, then ends the database."""
         self._folding.interrupt()
         with self.lock:
+            self.save(at_least_s=0.0)
             self._folding.close()
+
+    def save(self, at_least_s: float = SAVE_EVERY_S) -> None:
+        """Keeps on disk what has changed, where the last time was so long ago. A full disk is told in the log."""
+        if self._stored is None or time.monotonic() - self._saved_at_s < at_least_s:
+            return
+        self._saved_at_s = time.monotonic()
+        with self.lock:
+            changed = self._parts.take_changed()
+        for day, parts in changed.items():
+            try:
+                self._stored.save(day, parts, self._folding.kinds.all)
+            except OSError as error:
+                logger.warning("figures could not be kept on disk", extra={"error": type(error).__name__})
+                self._parts.mark_changed(day)
 
     def refresh(self, start_s: int, end_s: int, now_s: int, budget_s: float | None = None) -> Coverage:
         """Takes in what is new in the window; the log's own trouble is told in the coverage, never raised.
@@ -62,6 +92,9 @@ class KeptLog:
             duckdb.InterruptException, duckdb.OutOfMemoryException
         """
         until = None if budget_s is None else time.monotonic() + budget_s
+        if self._stored is not None and not self._is_adopted:
+            self._parts.adopt(self._stored.load(self._folding.kinds))
+            self._is_adopted = True
         self._parts.age(now_s // 3600)
         # Streams first: one that is rotated in between is then found among the files, and its copy dropped.
         self._streams.read_new()
@@ -72,6 +105,7 @@ class KeptLog:
             logger.warning("the request log cannot be listed", exc_info=True)
             problem = f"the request log cannot be listed ({type(error).__name__})"
         else:
+            self._parts.forget_before(first_hour(listing.retention.figures_from))
             waiting = self._parts.take(listing, (start_s // 3600, (end_s - 1) // 3600), now_s // 3600, until)
             self._supersede(listing)
         self._publish()
@@ -124,6 +158,6 @@ class KeptLog:
         latest = self._latest.of(self._parts.good_by_hour(), self._streams.latest())
         if not (self._parts.is_changed or self._streams.is_changed) and latest == self._snapshot.latest:
             return
-        counts = Counts.of([*self._parts.parts(), *self._streams.parts()], self._folding.kinds)
+        counts = Counts.of([*self._parts.parts(), *self._streams.parts()], self._folding.kinds, self._spans)
         self._snapshot = Snapshot(counts, latest, self._parts.read_files(), self._streams.count)
         self._parts.is_changed = self._streams.is_changed = False

@@ -7,28 +7,20 @@ changes, its whole part is read again without it, and the old part goes as the n
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 import duckdb
 import pyarrow as pa
 
-from online.monitor.requestlog.counts import Part, merged
 from online.monitor.requestlog.files import Listing, LogFile, LogFolder
 from online.monitor.requestlog.folding import Folding
+from online.monitor.requestlog.rows import Part, merged
+from online.monitor.requestlog.slots import chunks, is_young, slot_minutes
 from online.monitor.requestlog.snapshot import ReadFile
+from online.monitor.requestlog.stored import StoredPart
 
-CHUNK_FILES = 64
-# About a hundred thousand rows: a page that comes while a chunk is read waits for it.
-CHUNK_BYTES = 4_000_000
-# The 24-hour range is the longest that is cut finer than an hour.
-FINE_HOURS = 27
-# Older hours get no new files but by compaction, so that their files are kept as one part. The 1-hour range
-# touches young ones only.
-_YOUNG_HOURS = 2
-# Minutes of a slot of latencies: of young hours, of those that the 24-hour range shows, and of older ones.
-_YOUNG_SLOT, _DAY_SLOT, _OLD_SLOT = 1, 15, 60
 KEPT_HOURS = 30 * 24
 _READ_ERRORS = (duckdb.Error, pa.ArrowInvalid, OSError)
 
@@ -55,6 +47,7 @@ class Parts:
         self._known: dict[str, _Known] = {}
         self._parts: dict[int, Part] = {}
         self._slots: dict[int, int] = {}
+        self._changed_days: set[int] = set()
         self._ids = count(1)
         self._hour = 0
 
@@ -75,6 +68,30 @@ class Parts:
                 found[one.file.hour].append(one.file)
         return found
 
+    def adopt(self, stored: Iterable[StoredPart]) -> None:
+        """Goes on from what was kept on disk; for the beginning."""
+        for one in stored:
+            number = next(self._ids)
+            self._known |= {file.path: _Known(file, number) for file in one.files}
+            self._parts[number], self._slots[number] = one.part, one.slot_minutes
+            self.is_changed = True
+
+    def take_changed(self) -> dict[int, list[StoredPart]]:
+        """By day since the epoch, all parts of the days that have changed since the last call."""
+        days: dict[int, list[StoredPart]] = {day: [] for day in self._changed_days}
+        files: dict[int, list[LogFile]] = defaultdict(list)
+        for known in self._known.values():
+            if known.part in self._parts and known.file.hour // 24 in days:
+                files[known.part].append(known.file)
+        for number, several in files.items():
+            stored = StoredPart(tuple(several), self._slots[number], self._parts[number])
+            days[several[0].hour // 24].append(stored)
+        self._changed_days = set()
+        return days
+
+    def mark_changed(self, day: int) -> None:
+        self._changed_days.add(day)
+
     def take(self, listing: Listing, hours: tuple[int, int], now_hour: int, until: float | None) -> int:
         """Reads what is new in these hours, first and last included, newest first.
 
@@ -90,7 +107,8 @@ class Parts:
         present = {file.path: file for file in listing.files}
         gone: dict[int, list[_Known]] = defaultdict(list)
         for known in self._known.values():
-            if hours[0] <= known.file.hour <= hours[1] and present.get(known.file.path) != known.file:
+            is_asked = hours[0] <= known.file.hour <= hours[1]
+            if is_asked and _is_gone(known.file, present.get(known.file.path), listing):
                 gone[known.file.hour].append(known)
         fresh: dict[int, list[LogFile]] = defaultdict(list)
         for file in listing.files:
@@ -103,7 +121,7 @@ class Parts:
             self._replace(hour, gone.pop(hour), fresh.pop(hour, []), listing.compacted, now_hour)
         added = [file for hour in sorted(fresh, reverse=True) if hour not in gone for file in fresh[hour]]
         read = 0
-        for chunk in _chunks(added):
+        for chunk in chunks(added):
             if _is_late(until):
                 break
             self._add(chunk, now_hour)
@@ -115,23 +133,25 @@ class Parts:
         if now_hour == self._hour:
             return
         self._hour = now_hour
-        old = [known for known in self._known.values() if known.file.hour < now_hour - KEPT_HOURS]
-        self._forget(old)
+        self.forget_before(now_hour - KEPT_HOURS)
         by_hour: dict[int, list[_Known]] = defaultdict(list)
         for known in self._known.values():
             by_hour[known.file.hour].append(known)
         for hour, several in by_hour.items():
-            slot = _slot(hour, now_hour)
+            slot = slot_minutes(hour, now_hour)
             parts = {one.part for one in several if one.part in self._parts}
-            is_over = not _is_young(hour, now_hour)
+            is_over = not is_young(hour, now_hour)
             if is_over and (len(parts) > 1 or any(self._slots[part] < slot for part in parts)):
                 self._merge(several, slot)
+
+    def forget_before(self, hour: int) -> None:
+        self._forget([known for known in self._known.values() if known.file.hour < hour])
 
     def _merge(self, several: Sequence[_Known], slot: int) -> None:
         parts = {one.part for one in several}
         folded = [self._parts.pop(part) for part in parts if part in self._parts]
         new = next(self._ids)
-        self._put({new: merged(folded, slot)}, slot)
+        self._put({new: merged(folded, slot)}, slot, several)
         for part in parts:
             self._slots.pop(part, None)
         for one in several:
@@ -149,7 +169,7 @@ class Parts:
         paths, parts = {one.file.path for one in gone}, {one.part for one in gone}
         beside = [one for one in self._known.values() if one.part in parts and one.file.path not in paths]
         files = [*fresh, *(one.file for one in beside)]
-        slot = _slot(hour, now_hour)
+        slot = slot_minutes(hour, now_hour)
         is_compacted = fresh and all(one.file.name in compacted.get(hour, ()) and not one.reason for one in gone)
         if is_compacted and self._have_rows(files, parts):
             # Compaction changed the files and not a row: what is kept of them stays.
@@ -158,12 +178,12 @@ class Parts:
             known, found = {file.path: _Known(file, new) for file in files}, {new: folded}
         else:
             try:
-                known, found = self._fold(files, slot, is_one=not _is_young(hour, now_hour))
+                known, found = self._fold(files, slot, is_one=not is_young(hour, now_hour))
             except _Vanished:
                 return
         self._forget([*gone, *beside])
         self._known |= known
-        self._put(found, slot)
+        self._put(found, slot, known.values())
 
     def _have_rows(self, files: Sequence[LogFile], parts: set[int]) -> bool:
         """Whether the files have as many rows as the parts were folded from."""
@@ -174,11 +194,11 @@ class Parts:
 
     def _add(self, files: list[LogFile], now_hour: int) -> None:
         """Reads a chunk; each hour that is over becomes one part."""
-        slots = {file.path: _slot(file.hour, now_hour) for file in files}
+        slots = {file.path: slot_minutes(file.hour, now_hour) for file in files}
         for slot in sorted(set(slots.values())):
             some = [file for file in files if slots[file.path] == slot]
-            over = [file for file in some if not _is_young(file.hour, now_hour)]
-            young = [file for file in some if _is_young(file.hour, now_hour)]
+            over = [file for file in some if not is_young(file.hour, now_hour)]
+            young = [file for file in some if is_young(file.hour, now_hour)]
             for group, is_one in ((over, True), (young, False)):
                 if group:
                     try:
@@ -186,7 +206,7 @@ class Parts:
                     except _Vanished:
                         continue
                     self._known |= known
-                    self._put(folded, slot)
+                    self._put(folded, slot, known.values())
 
     def _fold(
         self, files: Sequence[LogFile], slot: int, is_one: bool
@@ -221,9 +241,10 @@ class Parts:
         )
         return {known.file.path: known}
 
-    def _put(self, folded: dict[int, Part], slot: int) -> None:
+    def _put(self, folded: dict[int, Part], slot: int, several: Iterable[_Known]) -> None:
         self._parts |= folded
         self._slots |= dict.fromkeys(folded, slot)
+        self._changed_days |= {one.file.hour // 24 for one in several}
         self.is_changed = True
 
     def _forget(self, several: Sequence[_Known]) -> None:
@@ -231,35 +252,17 @@ class Parts:
             self._known.pop(one.file.path, None)
             self._parts.pop(one.part, None)
             self._slots.pop(one.part, None)
+            self._changed_days.add(one.file.hour // 24)
             self.is_changed = True
 
 
-def _chunks(files: Sequence[LogFile]) -> Iterator[list[LogFile]]:
-    """In order, at most `CHUNK_FILES` and, but for a file that is larger alone, `CHUNK_BYTES` each."""
-    chunk: list[LogFile] = []
-    size = 0
-    for file in files:
-        if chunk and (len(chunk) == CHUNK_FILES or size + file.size > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(file)
-        size += file.size
-    if chunk:
-        yield chunk
+def _is_gone(known: LogFile, present: LogFile | None, listing: Listing) -> bool:
+    """Or changed. What retention deleted is as good as there: its figures stay."""
+    return present != known if present is not None else not listing.is_kept_of(known.hour)
 
 
 def _is_late(until: float | None) -> bool:
     return until is not None and time.monotonic() >= until
-
-
-def _is_young(hour: int, now_hour: int) -> bool:
-    return hour > now_hour - _YOUNG_HOURS
-
-
-def _slot(hour: int, now_hour: int) -> int:
-    if _is_young(hour, now_hour):
-        return _YOUNG_SLOT
-    return _DAY_SLOT if hour >= now_hour - FINE_HOURS else _OLD_SLOT
 
 
 def _in_words(error: Exception, path: str) -> str:

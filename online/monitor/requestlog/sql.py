@@ -10,7 +10,8 @@ from math import exp
 
 import pyarrow as pa
 
-from schemas.arrow import REQUEST_LOG, STAGES
+from schemas.arrow import REQUEST_LOG
+from schemas.names import STAGES
 
 ERROR = "error"
 # A row of another system's log: it was asked there, and nothing of ours answered it.
@@ -19,6 +20,8 @@ TOTAL = "total"
 # Confidences stand among the stages' latencies, in bins of a hundredth: they are kept, coarsened and merged alike.
 CONFIDENCE = "confidence"
 CONFIDENCE_BINS = 100
+# So do ages of answers, in bins 1 % wide of seconds.
+AGE = "age"
 BINS_PER_E = 100
 LATEST_COLUMNS = (
     "request_id", "entity", "version", "generation", "source", "miss_reason", "status", "code", "label",
@@ -56,6 +59,11 @@ SELECT part, CAST(t // 60000000 // $slot * $slot AS INTEGER) AS minute, source, 
   CAST(least(floor(share * {CONFIDENCE_BINS}), {CONFIDENCE_BINS - 1}) AS SMALLINT) AS bin, count(*) AS requests
 FROM (SELECT part, {_NARROW}, TRY_CAST(confidence AS DOUBLE) AS share FROM chunk)
 WHERE t IS NOT NULL AND source <> '{IMPORTED}' AND share BETWEEN 0 AND 1 GROUP BY ALL
+UNION ALL
+SELECT part, CAST(t // 60000000 // $slot * $slot AS INTEGER) AS minute, source, '{AGE}' AS stage,
+  CAST(floor(ln(greatest(age_ms // 1000, 1)) * {BINS_PER_E}) AS SMALLINT) AS bin, count(*) AS requests
+FROM (SELECT part, {_NARROW}, TRY_CAST(age_ms AS BIGINT) AS age_ms FROM chunk)
+WHERE t IS NOT NULL AND source <> '{IMPORTED}' AND age_ms BETWEEN 0 AND 2000000000000 GROUP BY ALL
 """
 LATEST = f"""
 SELECT {_TIME_US} AS t, {", ".join(LATEST_COLUMNS)} FROM chunk
@@ -87,6 +95,11 @@ CREATE OR REPLACE TEMP VIEW chunk AS SELECT *, 0 AS part FROM (
 def bin_ms(number: int) -> float:
     """The middle of a bin, in milliseconds; within half a per cent of every value in it."""
     return exp((number + 0.5) / BINS_PER_E) / 1e3
+
+
+def bin_s(number: int) -> float:
+    """The middle of an age's bin, in seconds."""
+    return bin_ms(number) * 1e3
 
 
 def without_outputs(table: pa.Table) -> pa.Table:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Set
 import duckdb
 import pyarrow as pa
 
-from online.monitor.requestlog.counts import Part, merged
 from online.monitor.requestlog.folding import Folding, Latest
 from online.monitor.requestlog.latest import LATEST_ROWS, microseconds
+from online.monitor.requestlog.rows import Part, merged
 from online.monitor.requestlog.streams import StreamFolder, parquet_of
 
 _SLOT_MINUTES = 1

@@ -17,6 +17,7 @@ def sources(tmp_path: Path) -> Iterator[Sources]:
         data_url=str(tmp_path),
         redis_url="redis://127.0.0.1:1/0",  # type: ignore[arg-type]
         streams_dir=None,
+        state_dir=None,
         redis_timeout_s=0.05,
     )
     with Sources(settings) as opened:
