@@ -10,14 +10,24 @@ import fsspec
 import orjson
 from fsspec.core import url_to_fs
 
+from schemas.settings import BadSettings
+
 if TYPE_CHECKING:  # takes most of a second to import, which a rollback has no use for
     import pyarrow as pa
     import pyarrow.dataset as ds
 
 
 def file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """The file system of a URL, and the path on it; a local path becomes absolute."""
-    filesystem, path = url_to_fs(url)
+    """The file system of a URL, and the path on it; a local path becomes absolute.
+
+    Raises:
+        BadSettings: no client for such an address is installed.
+    """
+    try:
+        filesystem, path = url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        scheme = f"{url.partition('://')[0]}://"
+        raise BadSettings(f"{scheme} addresses cannot be read or written here: {error}") from None
     return filesystem, path.rstrip("/")
 
 

@@ -25,8 +25,9 @@ def configure_logs() -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-def step_parser(step: str, description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"batch_scoring {step}", description=description)
+def step_parser(module: str, description: str) -> argparse.ArgumentParser:
+    """Of the step that `python -m module` runs."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--run", required=True, help="address of the run's run.json, as `begin` prints it")
     return parser
 

@@ -63,6 +63,12 @@ def _configure(session: SparkSession) -> None:
         session.conf.set(key, value)
 
 
+def driver_pid(session: SparkSession) -> int:
+    """Of the JVM that drives the session's tasks, and runs them where Spark is local."""
+    jvm: Any = session.sparkContext._jvm
+    return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
 def run_tasks(
     session: SparkSession, work: Callable[[Iterable[Any]], Iterator[Any]], tasks: Sequence[Any]
 ) -> list[Any]:

@@ -4,10 +4,10 @@ Whether it is one server or a cluster shows by its reply to HELLO, which no ACL 
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from redis import Redis, RedisCluster
 from redis.backoff import ExponentialBackoff
@@ -19,6 +19,9 @@ from schemas.keys import REPLICAS_KEY
 _CHUNK = 500
 # Without limit, a deletion lets others in between its writes all the same.
 _SLOW_CHUNK = 50
+# Buckets or fields that are read in one go: a third of a millisecond of buckets (20 µs each, Valkey 9.1).
+_ASKED_AT_ONCE = 16
+T = TypeVar("T")
 
 
 class Pace:
@@ -103,6 +106,12 @@ def held(redis: Redis, keys: Iterable[str]) -> int:
     return sum(_each(redis, "EXISTS", chunk) for chunk in _chunks(keys, _CHUNK))
 
 
+def in_turns(wanted: Iterable[T], ask: Callable[[list[T]], list[object]]) -> Iterator[tuple[T, object]]:
+    """Each with its reply. `ask` gets some at a time: what answers a pipeline answers nobody else meanwhile."""
+    for some in _chunks(wanted, _ASKED_AT_ONCE):
+        yield from zip(some, ask(some), strict=True)
+
+
 def unlink(redis: Redis, keys: Iterable[str], pace: Pace | None = None) -> int:
     """Deletes keys, a bounded number at a time; returns how many there were.
 
@@ -131,7 +140,7 @@ def _is_cluster(redis: Redis) -> bool:
     return b"cluster" in (hello.values() if isinstance(hello, dict) else hello)
 
 
-def _chunks(keys: Iterable[str], size: int) -> Iterable[list[str]]:
+def _chunks(keys: Iterable[T], size: int) -> Iterable[list[T]]:
     rest = iter(keys)
     while chunk := list(islice(rest, size)):
         yield chunk

@@ -44,10 +44,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m batch_scoring.bundle", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser("check", help="verify files, archive and golden rows, and print a summary")
-    check.add_argument("folder", type=Path)
+    check.add_argument("folder", type=Path, help="of the bundle")
     check.add_argument("--digest", help="the digest it must have; without it, only its own files are compared")
     digest = commands.add_parser("digest", help="print the digest by which settings name the bundle")
-    digest.add_argument("folder", type=Path)
+    digest.add_argument("folder", type=Path, help="of the bundle")
     return parser
 
 

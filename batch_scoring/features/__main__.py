@@ -159,7 +159,7 @@ def still_holds(run: Run, settings: BatchSettings) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = step_parser(STEP, __doc__ or "")
+    parser = step_parser("batch_scoring.features", __doc__ or "")
     parser.add_argument("--query", help=f"address of the query (default: {TABLES}/{FEATURE_QUERY_FILE})")
     given = parser.parse_args(argv)
     return run_step(STEP, lambda run, settings: compute(run, settings, given.query), given.run, still_holds)

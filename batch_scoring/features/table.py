@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from batch_scoring.bucket_bytes import COLUMNS, slices, wire_buckets
 from batch_scoring.bucket_writer import replace_buckets
 from batch_scoring.files import dataset, file_system
+from batch_scoring.priority import give_way
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import connect
 from schemas.arrow import SNAPSHOT
@@ -68,6 +69,7 @@ def load_into_redis(table: DataFrame, model: str, generation: str, buckets: int,
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tables = (pa.Table.from_batches([batch]).rename_columns(COLUMNS) for batch in batches)
         found = chain.from_iterable(wire_buckets(rows) for rows in slices(tables))
+        give_way(settings)
         with connect(settings) as redis:
             written = replace_buckets(redis, found, prefix, settings, tasks)
         yield pa.RecordBatch.from_pydict({"fields": [written]}, _WRITTEN)

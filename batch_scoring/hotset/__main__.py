@@ -15,7 +15,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] in COMMANDS:
         return try_on_a_log(words)
-    return run_step(STEP, select, step_parser(STEP, __doc__ or "").parse_args(argv).run)
+    parser = step_parser("batch_scoring.hotset", "The step `select` of a night: chooses what is precomputed.")
+    parser.usage = "%(prog)s [-h] --run RUN | choose ... | backtest ..."
+    parser.epilog = "To try it on any log: `%(prog)s choose --help` and `%(prog)s backtest --help`."
+    return run_step(STEP, select, parser.parse_args(words).run)
 
 
 if __name__ == "__main__":

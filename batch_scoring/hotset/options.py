@@ -116,7 +116,7 @@ def _add_log(one: argparse.ArgumentParser) -> None:
         "--simulate-requests", type=int, default=most, metavar="N", help=f"more are sampled: {most:,}"
     )
     one.add_argument("--out", default="hotset-report", metavar="FOLDER", help="default: hotset-report")
-    one.add_argument("--seed", type=int, default=1)
+    one.add_argument("--seed", type=int, default=1, help="of what is drawn at random (default: %(default)s)")
     one.add_argument("--json", action="store_true", help="the report on standard output instead of a table")
     one.add_argument("--quiet", action="store_true", help="no progress")
 

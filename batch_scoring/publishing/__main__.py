@@ -19,7 +19,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m batch_scoring.publishing", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     first = commands.add_parser("begin", help="fix what a night works on; its last line of output is JSON")
-    first.add_argument("--model", required=True)
+    first.add_argument("--model", required=True, help="whose night it is")
     first.add_argument("--bundle", help="folder or fsspec URL of a version's bundle (default: what is in service)")
     first.add_argument("--digest", help="sha256 of its manifest (default: of the manifest as it lies there)")
     first.add_argument("--version", help="refuse a bundle of any other version")

@@ -20,6 +20,7 @@ from batch_scoring.checksum import packed_digest
 from batch_scoring.fail_points import reach
 from batch_scoring.faults import not_taken
 from batch_scoring.link import Link, Links, ReplyError
+from batch_scoring.priority import give_way
 from batch_scoring.runs import Run
 from batch_scoring.score_files import Part, bucket_ranges, parts_of, read_part
 from batch_scoring.settings import BatchSettings
@@ -94,7 +95,7 @@ def compare(run: Run, settings: BatchSettings, buckets: int, wanted: Rows) -> Fo
                 _compare_part(run, parts[place], ranges[place], mine, reader, found)
                 reach("verify.half", settings.fail_point)
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
+    with ThreadPoolExecutor(max(1, threads), initializer=give_way, initargs=(settings,)) as pool:
         for done in [pool.submit(share, thread) for thread in range(threads)]:
             done.result()
     return found

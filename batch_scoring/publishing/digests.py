@@ -9,6 +9,7 @@ from redis import Redis
 from batch_scoring.checksum import bucket_digest
 from batch_scoring.files import file_system
 from batch_scoring.runs import Refused, Run
+from batch_scoring.store import in_turns
 from schemas.keys import bucket_key
 
 # 25,000 fields, of which the look takes some 50 ms.
@@ -30,15 +31,15 @@ def need_same(redis: Redis, run: Run) -> None:
     wanted = _load(run)
     # By chance of the system's, so that nobody who changes a bucket knows which are looked at.
     looked_at = random.SystemRandom().sample(range(len(wanted)), min(_LOOKED_AT, len(wanted)))
-    pipeline = redis.pipeline(transaction=False)
-    for bucket in looked_at:
-        pipeline.hgetall(bucket_key(run.model, run.version, run.generation, bucket))
-    replies = pipeline.execute(raise_on_error=False)
-    changed = [
-        bucket
-        for bucket, found in zip(looked_at, replies, strict=True)
-        if _digest(bucket, found) != wanted[bucket]
-    ]
+
+    def ask(buckets: list[int]) -> list[object]:
+        pipeline = redis.pipeline(transaction=False)
+        for bucket in buckets:
+            pipeline.hgetall(bucket_key(run.model, run.version, run.generation, bucket))
+        return list(pipeline.execute(raise_on_error=False))
+
+    found = in_turns(looked_at, ask)
+    changed = [bucket for bucket, reply in found if _digest(bucket, reply) != wanted[bucket]]
     if changed:
         raise Refused(
             f"{len(changed)} of {len(looked_at)} buckets of {run.generation} that were looked at, such as"

@@ -16,6 +16,7 @@ from batch_scoring.bucket_bytes import fields_of
 from batch_scoring.fail_points import reach
 from batch_scoring.faults import NotTaken, from_error
 from batch_scoring.job import run_step, step_parser
+from batch_scoring.priority import have_driver_give_way
 from batch_scoring.publishing import checkpoints
 from batch_scoring.publishing.document import read_document
 from batch_scoring.publishing.generation import (
@@ -33,7 +34,7 @@ from batch_scoring.publishing.sizes import fields_bytes
 from batch_scoring.publishing.tokens import unless_newer
 from batch_scoring.runs import Run, stage
 from batch_scoring.score_files import DamagedScores, Part, bucket_ranges, parts_of, read_part
-from batch_scoring.session import spark_session
+from batch_scoring.session import driver_pid, spark_session
 from batch_scoring.settings import BatchSettings
 from batch_scoring.store import Pace, connect, life, unlink
 from schemas.keys import MEAN_BUCKET_FIELDS, bucket_key
@@ -46,6 +47,7 @@ def spark_tasks(run: Run, sink: Sink, places: Sequence[int]) -> list[Outcome]:
     """Writes the parts at these places, a task each."""
     with spark_session(f"hotset-publish-{run.generation}") as spark:
         context = spark.sparkContext
+        have_driver_give_way(driver_pid(spark), sink.settings)
         shared = replace(sink, tasks=min(len(places), context.defaultParallelism))
         return context.parallelize(places, len(places)).map(shared.write_in_worker).collect()
 
@@ -140,7 +142,8 @@ def still_holds(run: Run, settings: BatchSettings) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_step(STEP, publish, step_parser(STEP, __doc__ or "").parse_args(argv).run, still_holds)
+    given = step_parser("batch_scoring.publishing.publish_job", __doc__ or "").parse_args(argv)
+    return run_step(STEP, publish, given.run, still_holds)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Runs in Spark's Python workers. It may run twice, or in two workers at once: eac
 """
 
 import gc
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from batch_scoring.bucket_bytes import WireBucket, empty_buckets, score_slices, 
 from batch_scoring.bucket_writer import replace_buckets
 from batch_scoring.fail_points import reach
 from batch_scoring.faults import NotTaken, from_error
+from batch_scoring.priority import give_way
 from batch_scoring.publishing import checkpoints
 from batch_scoring.publishing.generation import need_attempt
 from batch_scoring.runs import Run
@@ -27,7 +27,6 @@ from schemas.keys import bucket_prefix
 # Where a drill may stop a part: some buckets are sent, if writes are small.
 _HALF_BUCKETS = 2
 
-_NICE = 10
 # How long a task may believe that its attempt is still the one.
 _ASK_AGAIN_S = 0.1
 
@@ -65,9 +64,7 @@ class Sink:
         """
         if not gc.get_freeze_count():
             gc.freeze()
-        if self.settings.max_entities_per_s:
-            # Slow on purpose: whoever answers look-ups on this machine goes first.
-            os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+        give_way(self.settings)
         return self.write(place)
 
     def _write(self, place: int) -> int:

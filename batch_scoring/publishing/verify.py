@@ -18,7 +18,7 @@ from batch_scoring.publishing.tokens import unless_newer
 from batch_scoring.runs import Refused, Run, stage
 from batch_scoring.score_files import DamagedScores
 from batch_scoring.settings import BatchSettings
-from batch_scoring.store import connect, held
+from batch_scoring.store import connect, held, in_turns
 from schemas.codec import CorruptValue, unpack
 from schemas.keys import bucket_key, bucket_of, field_of
 
@@ -103,14 +103,18 @@ def _none_beyond(redis: Redis, run: Run, first: int) -> None:
 def _read_back(redis: Redis, run: Run, sample: Sample, buckets: int) -> None:
     """Reads single entities as the endpoint does, fingerprint and ordinal included."""
     outputs = run.count("score", "outputs")
-    pipeline = redis.pipeline(transaction=False)
-    for entity, _ in sample:
-        key = bucket_key(run.model, run.version, run.generation, bucket_of(entity, buckets))
-        pipeline.hget(key, field_of(entity))
-    for (entity, packed), value in zip(sample, pipeline.execute(), strict=True):
+
+    def ask(some: list[tuple[bytes, bytes]]) -> list[object]:
+        pipeline = redis.pipeline(transaction=False)
+        for entity, _ in some:
+            key = bucket_key(run.model, run.version, run.generation, bucket_of(entity, buckets))
+            pipeline.hget(key, field_of(entity))
+        return list(pipeline.execute())
+
+    for (entity, packed), value in in_turns(sample, ask):
         if value != packed:
             raise Refused(f"{entity.decode()!r} reads back as {value!r}, not as it was scored; run publish again")
         try:
-            unpack(value, entity, run.ordinal, outputs)
+            unpack(packed, entity, run.ordinal, outputs)
         except CorruptValue as error:
             raise Refused(f"{entity.decode()!r} reads back as {error}") from None

@@ -142,8 +142,9 @@ def still_holds(run: Run, settings: BatchSettings) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    given = step_parser("batch_scoring.scoring", __doc__ or "").parse_args(argv)
     try:
-        return run_step(STEP, score, step_parser(STEP, __doc__ or "").parse_args(argv).run, still_holds)
+        return run_step(STEP, score, given.run, still_holds)
     except TaskFailed as fault:
         LOG.error("failed, and may be tried again: %s", fault)
         return FAILED

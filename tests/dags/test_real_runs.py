@@ -85,14 +85,16 @@ def test_a_night_whose_steps_are_killed_goes_live_beside_a_model_that_cannot_beg
     kill = [
         # Its Python workers run: it is scoring.
         Kill("score", "java.*scoring/__main__.py", "pyspark.daemon"),
+        Kill("publish", "java.*publishing/publish_job.py", "pyspark.daemon"),
         Kill("verify", "publishing verify "),
         Kill("activate", "publishing activate "),
     ]
     with pytest.raises(NightFailed, match=r"(?s)step begin\[1\] failed.*refused: .*missing cannot be read"):
         world.run("nightly_precompute", models=[*models(world), broken], kill=kill)
 
-    assert world.killed == ["score", "verify", "activate"]
-    assert [tries(world, step) for step in ("select", "score", "verify", "activate")] == [1, 2, 2, 2]
+    assert world.killed == ["score", "publish", "verify", "activate"]
+    steps = ("select", "score", "publish", "verify", "activate", "retire")
+    assert [tries(world, step) for step in steps] == [1, 2, 2, 2, 2, 1]
     assert live(world) == ("1", FIRST)
     stored = world.night.stored(begun(world, FIRST))
     assert set(stored) == HOT
@@ -140,8 +142,10 @@ def test_a_release_is_loaded_on_the_live_tier_before_it_goes_live(world: World, 
     run_for_good(world, "model_release", as_of=at, model="tiny", bundle=str(bundle), version="2")
     assert live(world) == ("2", "20261128T0300Z-1")
     assert world.activated()[-1] == {"model": "tiny", "generation": "20261128T0300Z-1", "role": "new"}
-    digest = read_folder(bundle).digest.encode()
-    assert digest in (world.night.redis.hget(keys.REPLICAS_KEY, "replica-1") or b"")
+    announced = world.night.redis.hget(keys.REPLICAS_KEY, "replica-1") or b""
+    # The version before stays warm too, so that a rollback finds its replicas.
+    for one in (bundle, world.night.bundle("1")):
+        assert read_folder(one).digest.encode() in announced
     assert world.told.index("load ...") < world.told.index("publish ...")
     assert world.alerts == []
 

@@ -17,6 +17,7 @@ import pyspark
 from infra.local.java import find_java_home
 from infra.local.settings import HOME
 from infra.local.spark import jvm_options
+from tests.bench.scoring.product import workers
 from tests.support.api_process import wait_for
 
 JOBS = HOME / "batch_scoring"
@@ -122,6 +123,22 @@ class Submitted:
 
     def an_executor(self) -> psutil.Process:
         return next(filter(_is_executor, self._below()))
+
+    def first_executor(self) -> psutil.Process:
+        """As soon as there is one."""
+        found: psutil.Process = wait_for(
+            lambda: next(filter(_is_executor, self._below()), None), _START_S, f"an executor: {self.said}"
+        )
+        return found
+
+    @property
+    def python_workers(self) -> list[psutil.Process]:
+        return workers(self._driver.pid)
+
+    @property
+    def niceness(self) -> int:
+        """Of the JVM that drives it."""
+        return int(psutil.Process(self._driver.pid).nice())
 
     def kill_driver(self) -> None:
         """Both halves of it, JVM and Python; what they started is left to itself."""

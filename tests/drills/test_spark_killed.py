@@ -8,9 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from batch_scoring.priority import DRIVER_NICE
 from tests.drills.cluster import Submitted
 from tests.drills.standalone import standalone
 from tests.drills.world import World
+from tests.support.api_process import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.fault]
 
@@ -49,6 +51,23 @@ def test_an_executor_is_killed_and_its_task_runs_again(world: World, tmp_path: P
     with submitted(world, run.url, "hold", tmp_path) as job:
         job.executor_of(job.held_worker(tmp_path / POINT)).kill()
         (tmp_path / f"{POINT}.go").touch()
+        assert job.wait() == 0, job.said
+    world.still_old(before)
+    world.complete(run, number, since="verify")
+
+
+def test_who_is_killed_before_its_first_write_or_after_a_part_is_done_is_made_up_for(
+    world: World, tmp_path: Path
+) -> None:
+    before = world.live()
+    run, number = world.night()
+    limited = {**world.environment, "BATCH_MAX_ENTITIES_PER_S": "300"}
+    with Submitted(JOB, run.url, limited, tmp_path) as job:
+        job.first_executor().kill()
+        wait_for(lambda: list(Path(run.place("published")).glob("*.json")), 150, f"a part: {job.said}")
+        assert job.niceness == DRIVER_NICE
+        for worker in job.python_workers:
+            worker.kill()
         assert job.wait() == 0, job.said
     world.still_old(before)
     world.complete(run, number, since="verify")

@@ -141,6 +141,21 @@ def test_retire_takes_out_what_is_beyond_and_keeps_what_a_rollback_needs(
     assert told(capfd, "rollback", "--model", "delay", "--yes")[0] == 0
 
 
+def test_what_was_just_taken_out_stays_until_its_time_is_up(
+    two: Released, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that began before may still read it."""
+    two.active(29, 30)
+    monkeypatch.setenv("BATCH_RETIRE_AFTER_S", "60")
+    status, found = told(capfd, "retire", "--model", "delay", "--yes")
+    assert status == 0
+    assert OLD in str(found["retired"])
+    assert two.redis.exists(bucket_key("delay", "1", OLD, 0))
+    monkeypatch.setenv("BATCH_RETIRE_AFTER_S", "0")
+    assert told(capfd, "retire", "--model", "delay", "--yes")[0] == 0
+    assert not two.redis.exists(bucket_key("delay", "1", OLD, 0))
+
+
 def test_without_a_terminal_it_wants_yes(two: Released, capfd: pytest.CaptureFixture[str]) -> None:
     status = main(["rollback", "--model", "delay"])
     said = capfd.readouterr()

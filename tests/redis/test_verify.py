@@ -128,6 +128,37 @@ def test_scores_that_are_changed_between_publish_and_verify_are_scored_again(
     assert run.report("publish") is None
 
 
+@pytest.mark.parametrize(("name", "value"), [("checksum", "0123456789abcdef"), ("rows", 2999)])
+def test_a_report_that_is_not_of_these_files_has_them_scored_again(
+    run: Run, settings: BatchSettings, name: str, value: object
+) -> None:
+    run.finish("score", dict(run.need_report("score")) | {name: value})
+    with pytest.raises(Refused, match=r"3,000 rows with checksum .* run score again"):
+        verify(run, settings)
+    assert run.report("score") is None
+
+
+def test_a_bucket_without_rows_must_be_empty(folder: Path, settings: BatchSettings, redis: "Redis[bytes]") -> None:
+    """An earlier attempt may have filled it."""
+    empty = [2, 3]
+    run = scored(folder, [name for name in ENTITIES if bucket_of(name.encode(), 4) not in empty][:300])
+    assert run.count("score", "buckets") == 4
+    publish_here(run, settings)
+    verify(run, settings)
+    redis.hset(bucket_key(MODEL, VERSION, GENERATION, empty[1]), "nobody", "x")
+    with pytest.raises(Refused, match="bucket 3: 0 fields missing, 1 too many"):
+        verify(run, settings)
+
+
+def test_values_that_a_client_would_take_for_another_generations_are_refused(
+    run: Run, settings: BatchSettings
+) -> None:
+    """Files and Redis agree, and yet no look-up would take what they hold."""
+    other = run.model_copy(update={"ordinal": run.ordinal + 1})
+    with pytest.raises(Refused, match="reads back as a value of generation ordinal"):
+        verify(other, settings)
+
+
 @pytest.mark.parametrize("harm", HARMS)
 def test_what_is_changed_after_verify_is_found_before_it_goes_live(
     run: Run, settings: BatchSettings, redis: "Redis[bytes]", harm: str

@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 AS_OF = datetime(2013, 3, 20, 2, tzinfo=UTC)
 QUERY = dataset.QUERY.read_text(encoding="utf-8")
-NOT_FEATURES = ["entity", "as_of", "scheduled", "departs_at"]
 
 
 @pytest.fixture(scope="module")

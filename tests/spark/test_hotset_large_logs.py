@@ -16,7 +16,7 @@ from batch_scoring.hotset.profiles import Profile
 from batch_scoring.hotset.sampling import hash_sql, key_hash
 from tests.support.night import AS_OF, SmallNight
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ODD_IDS = ["7", "07", "007", "7.0", "1e5", "9007199254740993", "NA", "é", " a", "a/b"]
 

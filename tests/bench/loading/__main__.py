@@ -19,10 +19,11 @@ from redis import Redis
 
 from tests.bench.loading import memory, nights, pipe, table
 from tests.bench.loading.load import load, measure_load
-from tests.bench.loading.lookups import measure_lookups, serving
+from tests.bench.loading.lookups import serving
 from tests.bench.loading.pipe import PipeFailed
 from tests.bench.loading.plan import FULL, PARTS, QUICK, Plan
 from tests.bench.loading.results import Results
+from tests.bench.loading.turns import measure_turns
 from tests.bench.scoring.measure import session
 from tests.bench.scoring.night import Begun, StepFailed, batch_environment
 from tests.support.redis_server import RedisServer
@@ -71,7 +72,7 @@ def measure(plan: Plan, seed: int) -> Results:
                 results.first_s = sum(load(nights.scored(made, data, 1, _FIRST_ENTITIES)))
                 live = nights.scored(made, data, 2, plan.entities)
                 results.loads = measure_load(folder, server, live, plan.rounds)
-                if plan.lookup_rounds:
+                if plan.lookup_s:
                     if not plan.rounds:
                         load(live)
                     nights.route(server.url, made, live)
@@ -95,9 +96,10 @@ def _measure_lookups(
     log.info("starting the API")
     with (
         batch_environment(folder, server.url, max_entities_per_s=str(plan.throttle_per_s)),
-        serving(folder, server.url, live.model, live, plan) as lookups,
+        Redis.from_url(server.url) as redis,
+        serving(folder, server.url, live.model, live) as lookups,
     ):
-        results.lookups = measure_lookups(lookups, other, plan, seed)
+        results.lookups = measure_turns(lookups, redis, other, plan, seed)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

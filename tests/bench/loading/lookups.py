@@ -1,27 +1,26 @@
-"""Look-ups at a steady rate through the API, with and without a load of another generation going on."""
+"""Look-ups at a steady rate through the API of one live generation; every answer is checked."""
 
 import logging
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from tests.bench.known import features_of, outputs_of
 from tests.bench.load.answer import NotAnAnswer, parse
-from tests.bench.load.arrivals import Phase, poisson
+from tests.bench.load.arrivals import Phase, Seconds, poisson
 from tests.bench.load.client import offer
 from tests.bench.load.connection import Target
 from tests.bench.load.files import Order, Report
-from tests.bench.load.summary import Latencies, late_p99_ms
-from tests.bench.loading.plan import RATE_PER_S, Plan
-from tests.bench.scoring.night import Begun, entity_of, publish
+from tests.bench.load.summary import late_p99_ms
+from tests.bench.loading.plan import RATE_PER_S
+from tests.bench.scoring.night import Begun, entity_of
 from tests.support.api_process import ApiProcess, wait_for
 
 log = logging.getLogger(__name__)
@@ -29,32 +28,32 @@ log = logging.getLogger(__name__)
 _CONNECTIONS = 128
 _PATIENCE_S = 5.0
 _SHOWN_WRONG = 3
-_SETTLE_S = 1.0
 # So that a stall of the machine is measured as latency, not cut off as a miss.
 _LOOKUP_BUDGET_MS = "1000"
 
 
 @dataclass(frozen=True)
-class Watched:
-    """Of what was due after the warm-up; errors and wrong answers of all.
+class Asked:
+    """What was asked, by request.
 
     Attributes:
-        load_share: of the time that was watched, how much a load went on; `loaded` entities in all.
+        due_s: (n,) by `time.perf_counter`, ascending.
+        latency_ms: (n,) since then; NaN for an error or a wrong answer.
+        late_p99_ms: how late they were sent.
     """
 
-    latency: Latencies
+    due_s: Seconds
+    latency_ms: npt.NDArray[np.float64]
     errors: int
     wrong: int
     late_p99_ms: float
-    load_share: float = 0.0
-    loaded: int = 0
 
 
 class Lookups:
     """Asks one API of one live generation."""
 
-    def __init__(self, api: ApiProcess, model: str, live: Begun, plan: Plan) -> None:
-        self._api, self._live, self._plan = api, live, plan
+    def __init__(self, api: ApiProcess, model: str, live: Begun) -> None:
+        self._api, self._live = api, live
         self._path = f"/v1/models/{model}/predictions/"
 
     def wait_right(self) -> None:
@@ -64,65 +63,32 @@ class Lookups:
 
         wait_for(is_right, 30.0, f"a right answer; the log ends: {self._api.log_tail()}")
 
-    def watch(self, seed: int) -> Watched:
-        return self._watched(self._offer(seed)[0], seed)
-
-    def watch_during(self, other: Begun, seed: int) -> Watched:
-        """While the other generation is published, again and again, until all look-ups are done."""
-        said: list[tuple[Report, float]] = []
-        # Spark's session is of this thread.
-        asking = threading.Thread(target=lambda: said.append(self._offer(seed)))
-        asking.start()
-        spans = []
-        while asking.is_alive():
-            other.forget("publish")
-            began_s = time.perf_counter()
-            publish(other)
-            spans.append((began_s, time.perf_counter()))
-        asking.join()
-        report, ended_s = said[0]
-        watched = self._watched(report, seed)
-        since_s = ended_s - self._plan.measured_s
-        inside_s = sum(max(0.0, min(end_s, ended_s) - max(began_s, since_s)) for began_s, end_s in spans)
-        share = inside_s / self._plan.measured_s
-        return replace(watched, load_share=share, loaded=len(spans) * other.rows)
-
-    def _offer(self, seed: int) -> tuple[Report, float]:
-        """What came back, and when it had."""
-        due_s = self._due_s(seed)
+    def ask(self, duration_s: float, seed: int) -> Asked:
+        """Returns when all are answered, or were given up."""
+        due_s = poisson([Phase(RATE_PER_S, duration_s)], seed)
+        numbers: list[int] = np.random.default_rng(seed).integers(0, self._live.rows, size=len(due_s)).tolist()
         head = "HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        requests = [f"GET {self._path}{entity_of(one)} {head}".encode() for one in self._numbers(seed, len(due_s))]
+        requests = [f"GET {self._path}{entity_of(one)} {head}".encode() for one in numbers]
         report = offer(Order(Target("127.0.0.1", self._api.port, _CONNECTIONS), due_s, requests, _PATIENCE_S))
-        return report, time.perf_counter()
+        return self._checked(report, due_s, numbers)
 
-    def _due_s(self, seed: int) -> np.ndarray:
-        return poisson([Phase(RATE_PER_S, self._plan.warm_s + self._plan.measured_s)], seed)
-
-    def _numbers(self, seed: int, count: int) -> list[int]:
-        drawn: list[int] = np.random.default_rng(seed).integers(0, self._live.rows, size=count).tolist()
-        return drawn
-
-    def _watched(self, report: Report, seed: int) -> Watched:
-        due_s = self._due_s(seed)
-        is_good = np.zeros(len(due_s), dtype=np.bool_)
+    def _checked(self, report: Report, due_s: Seconds, numbers: list[int]) -> Asked:
+        latency_ms = 1e3 * (report.done_s - due_s)
         errors, wrong = 0, list[str]()
-        for place, number in enumerate(self._numbers(seed, len(due_s))):
+        for place, number in enumerate(numbers):
             try:
                 status, _, body = parse(report.answers[place])
             except NotAnAnswer:
-                errors += 1
-                continue
-            if status != httpx.codes.OK:
-                errors += 1
-            elif fault := self._fault(number, body):
-                wrong.append(fault)
-            else:
-                is_good[place] = True
+                status, body = 0, b""
+            fault = self._fault(number, body) if status == httpx.codes.OK else ""
+            errors += status != httpx.codes.OK
+            wrong += [fault] if fault else []
+            if fault or status != httpx.codes.OK:
+                latency_ms[place] = np.nan
         for fault in wrong[:_SHOWN_WRONG]:
             log.error("WRONG ANSWER: %s", fault)
-        is_measured = is_good & (due_s >= self._plan.warm_s)
-        latency = Latencies.of(1e3 * (report.done_s - due_s)[is_measured])
-        return Watched(latency, errors, len(wrong), late_p99_ms(due_s, report.sent_s))
+        late_ms = late_p99_ms(due_s, report.sent_s)
+        return Asked(report.began_s + due_s, latency_ms, errors, len(wrong), late_ms)
 
     def _fault(self, number: int, body: bytes) -> str:
         """What is wrong with an answer of status 200, in words; empty where nothing is."""
@@ -137,7 +103,7 @@ class Lookups:
 
 
 @contextmanager
-def serving(folder: Path, redis_url: str, model: str, live: Begun, plan: Plan) -> Iterator[Lookups]:
+def serving(folder: Path, redis_url: str, model: str, live: Begun) -> Iterator[Lookups]:
     """An API that answers from the live generation, without L1: every look-up goes to the server under load."""
     own = folder / "api"
     own.mkdir()
@@ -150,18 +116,6 @@ def serving(folder: Path, redis_url: str, model: str, live: Begun, plan: Plan) -
         l1_bytes="0",
     )
     with api:
-        lookups = Lookups(api, model, live, plan)
+        lookups = Lookups(api, model, live)
         lookups.wait_right()
         yield lookups
-
-
-def measure_lookups(lookups: Lookups, other: Begun, plan: Plan, seed: int) -> list[tuple[Watched, Watched]]:
-    """Before and during, in each round on the same arrivals and entities."""
-    found = []
-    for again in range(plan.lookup_rounds):
-        time.sleep(_SETTLE_S)
-        before = lookups.watch(seed + again)
-        during = lookups.watch_during(other, seed + again)
-        log.info("look-ups: p99 %.2f ms before, %.2f during", before.latency.p99_ms, during.latency.p99_ms)
-        found.append((before, during))
-    return found

@@ -7,8 +7,8 @@ from statistics import median
 
 from tests.bench.json_line import json_line
 from tests.bench.loading.load import LoadRound
-from tests.bench.loading.lookups import Watched
 from tests.bench.loading.memory import Loaded
+from tests.bench.loading.turns import Turns
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Results:
 
     Attributes:
         start_s: of Spark itself; `first_s`: of a small load that starts its Python workers.
-        lookups: by round, before and during.
+        lookups: in turns without and during a load; None where none were asked.
         throttle_per_s: entities a second that the product was told to load during look-ups.
         memory: by size of the load.
     """
@@ -25,30 +25,21 @@ class Results:
     start_s: float = nan
     first_s: float = nan
     loads: list[LoadRound] = field(default_factory=list)
-    lookups: list[tuple[Watched, Watched]] = field(default_factory=list)
+    lookups: Turns | None = None
     throttle_per_s: int = 0
     memory: list[Loaded] = field(default_factory=list)
     wall_s: float = 0.0
 
     @property
-    def watched(self) -> list[Watched]:
-        return [one for pair in self.lookups for one in pair]
-
-    @property
     def wrong(self) -> int:
-        return sum(one.wrong for one in self.watched)
+        return self.lookups.wrong if self.lookups else 0
 
     @property
     def errors(self) -> int:
-        return sum(one.errors for one in self.watched)
+        return self.lookups.errors if self.lookups else 0
 
     def load_median(self, read: Callable[[LoadRound], float]) -> float:
         return _median([read(one) for one in self.loads])
-
-    @property
-    def p99_ratio(self) -> float:
-        """The median of each round's own."""
-        return _median([during.latency.p99_ms / before.latency.p99_ms for before, during in self.lookups])
 
     def growth(self, read: Callable[[Loaded], int]) -> float:
         """Peak memory of the largest load over that of the smallest."""
@@ -62,18 +53,14 @@ class Results:
         return {
             "load_over_pipe": self.load_median(lambda one: one.over_pipe),
             "load_entities_per_s": self.load_median(lambda one: one.entities_per_s),
-            "lookup_p99_during_over_before": self.p99_ratio,
+            "lookup_p99_during_over_before": self.lookups.ratio if self.lookups else nan,
             "bytes_per_entity": self.load_median(lambda one: one.grown_bytes / one.entities),
             "entities": self.loads[0].entities if self.loads else None,
             "pipe_keys_per_s": self.load_median(lambda one: one.keys_per_s),
             "publish_s": self.load_median(lambda one: one.publish_s),
             "verify_s": self.load_median(lambda one: one.verify_s),
             "rounds_over_pipe": [one.over_pipe for one in self.loads],
-            "lookup_p99_before_ms": _median([before.latency.p99_ms for before, _ in self.lookups]),
-            "lookup_p99_during_ms": _median([during.latency.p99_ms for _, during in self.lookups]),
-            "rounds_p99_ms": [[before.latency.p99_ms, during.latency.p99_ms] for before, during in self.lookups],
-            "load_share_during": _median([during.load_share for _, during in self.lookups]),
-            "late_p99_ms": max((one.late_p99_ms for one in self.watched), default=None),
+            **_of_lookups(self.lookups),
             "memory_entities": [one.entities for one in self.memory],
             "worker_rss_growth": self.growth(lambda one: one.worker_bytes),
             "driver_rss_growth": self.growth(lambda one: one.driver_bytes),
@@ -85,6 +72,27 @@ class Results:
             "first_load_s": self.first_s,
             "wall_s": self.wall_s,
         }
+
+
+def _of_lookups(found: Turns | None) -> dict[str, object]:
+    if found is None:
+        return {}
+    low, high = found.interval()
+    return {
+        "lookup_p99_ratio_low": low,
+        "lookup_p99_ratio_high": high,
+        "lookup_p99_ratio_median_of_turns": found.median_ratio,
+        "lookup_p99_before_ms": found.latency_before.p99_ms,
+        "lookup_p99_during_ms": found.latency_during.p99_ms,
+        "lookup_p50_before_ms": found.latency_before.p50_ms,
+        "lookup_p50_during_ms": found.latency_during.p50_ms,
+        "lookup_turns": len(found.before),
+        "lookups_before": found.latency_before.count,
+        "lookups_during": found.latency_during.count,
+        "loaded_per_s_during": found.loaded_per_s,
+        "redis_longest_command_ms": found.longest_ms,
+        "late_p99_ms": found.late_p99_ms,
+    }
 
 
 def _median(values: Sequence[float]) -> float:

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from tests.bench.loading.plan import RATE_PER_S
 from tests.bench.loading.results import Results
+from tests.bench.loading.turns import Turns
 
 
 def show(results: Results) -> None:
@@ -18,9 +19,8 @@ def show(results: Results) -> None:
         f"{results.first_s:.1f} s; neither is in the ratios."
     )
     if results.lookups:
-        console.print(_lookups(results))
-        told = f"The load during look-ups wrote {results.throttle_per_s:,} entities/s."
-        console.print(f"{told} p99 during over before: × {results.p99_ratio:.2f}")
+        console.print(_lookups(results.lookups))
+        console.print(_ratio(results.lookups, results.throttle_per_s))
     if results.memory:
         console.print(_memory(results))
     if results.errors:
@@ -47,22 +47,24 @@ def _loads(results: Results) -> Table:
     return table
 
 
-def _lookups(results: Results) -> Table:
-    title = f"Look-ups at {RATE_PER_S}/s, in ms"
+def _lookups(found: Turns) -> Table:
+    title = f"Look-ups at {RATE_PER_S}/s in {len(found.before)} turns, in ms"
     table = Table(title=title, title_justify="left", title_style="bold")
-    for name in ("", "p50", "p99", "sent late by, p99", "errors", "load went on"):
+    for name in ("", "look-ups", "p50", "p99"):
         table.add_column(name, justify="right" if name else "left")
-    for pair in results.lookups:
-        for name, one in zip(("before", "during"), pair, strict=True):
-            table.add_row(
-                name,
-                f"{one.latency.p50_ms:.2f}",
-                f"{one.latency.p99_ms:.2f}",
-                f"{one.late_p99_ms:.2f}",
-                f"{one.errors}",
-                f"{100 * one.load_share:.0f} %" if one.loaded else "",
-            )
+    for name, one in (("without a load", found.latency_before), ("during a load", found.latency_during)):
+        table.add_row(name, f"{one.count:,}", f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}")
     return table
+
+
+def _ratio(found: Turns, throttle_per_s: int) -> str:
+    low, high = found.interval()
+    return (
+        f"p99 during over without: × {found.ratio:.2f}, 90 % of resampled turns {low:.2f} to {high:.2f};"
+        f" the turns' own: × {found.median_ratio:.2f}, median."
+        f" Told to load {throttle_per_s:,} entities/s; {found.loaded_per_s:,.0f} with verification."
+        f" The server's longest command took {found.longest_ms:.2f} ms; sent late by {found.late_p99_ms:.2f}, p99."
+    )
 
 
 def _memory(results: Results) -> Table:

@@ -1,5 +1,6 @@
 """Steps of a run: done once, done again where that no longer holds, and what a refusal leaves."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,3 +44,15 @@ def test_a_check_that_is_refused_later_takes_back_what_it_said(
         run.need_report("gate")
     assert run_check("gate", passes, run.url) == 0
     assert run.need_report("gate")["is_warm"] is True
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("gs://bucket/runs/run.json", r"gs:// .*gcsfs"), ("nowhere://bucket/run.json", r"nowhere:// .*not known")],
+)
+def test_a_run_at_an_address_that_no_client_is_there_for_is_refused_in_words(
+    url: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run_check("verify", lambda run, settings: {}, url) == REFUSED
+    (refusal,) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    assert re.search(f"^refused: .*{words}", refusal)

@@ -136,6 +136,30 @@ def test_rows_that_repeat_each_other_count_less(baselines: list[Baseline]) -> No
         pytest.fail("repeats would have made no difference, so this test shows nothing")
 
 
+def test_nulls_that_repeat_each_other_count_less_too(baselines: list[Baseline]) -> None:
+    columns = drawn(np.random.default_rng(15), 6_000)
+    columns["with_nulls"] = np.where(np.arange(6_000) % 10 < 3, np.nan, columns["smooth"])
+    assert alarms(judged(baselines, sample(baselines, columns, 6_000))) == ["with_nulls"]
+    assert alarms(judged(baselines, sample(baselines, columns, 6_000, repeats=50.0))) == []
+
+
+@pytest.mark.parametrize("beyond", [-100.0, 100.0])
+def test_values_beyond_the_range_count_in_the_bin_at_its_end(baselines: list[Baseline], beyond: float) -> None:
+    columns = drawn(np.random.default_rng(16), 1_000)
+    columns["smooth"][:400] = beyond
+    assert sorted(judged(baselines, sample(baselines, columns, 1_000))["smooth"].kinds) == ["drift", "outside"]
+
+
+def test_values_that_a_baseline_does_not_list_are_one_bin(tmp_path: Path) -> None:
+    names = [f"v{number}" for number in range(2_000)] * 10
+    table = pa.Table.from_pylist([_category("input", "many", names)], schema=BASELINE)
+    pq.write_table(table, tmp_path / "baseline.parquet")
+    baselines = read_baseline(tmp_path)
+    assert baselines[0].unlisted > 0
+    assert judged(baselines, sample(baselines, {"many": names[:2_000]}, 2_000))["many"].kinds == []
+    assert judged(baselines, sample(baselines, {"many": ["another"] * 2_000}, 2_000))["many"].kinds == ["drift"]
+
+
 def test_a_constant_that_changes(baselines: list[Baseline]) -> None:
     columns = drawn(np.random.default_rng(7), 1_000)
     columns["constant"] = np.full(1_000, 3.25)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from batch_scoring.drift.statistics import (
     LEAST_EXPECTED_ROWS,
+    Distance,
     chance_of_outside,
     distance,
     effective_rows,
@@ -32,6 +33,13 @@ def test_figures_by_hand() -> None:
     # With rows without end, what is left is what is tolerated.
     assert apart.psi_threshold == pytest.approx(0.1, rel=1e-3)
     assert apart.jensen_shannon_threshold == pytest.approx(0.1 / 8 / log(2), rel=1e-3)
+
+
+def test_either_distance_over_its_threshold_counts_where_there_are_two_bins() -> None:
+    assert Distance(0.2, 0.1, 0.0, 0.1, 1).is_over
+    assert Distance(0.0, 0.1, 0.2, 0.1, 1).is_over
+    assert not Distance(0.1, 0.1, 0.1, 0.1, 1).is_over
+    assert not Distance(0.2, 0.1, 0.2, 0.1, 0).is_over
 
 
 def test_thresholds_fall_as_rows_grow() -> None:

@@ -194,6 +194,7 @@ def test_keys_that_never_return_are_not_worth_precomputing(repeats: int) -> None
 def test_scoring_that_costs_more_than_its_hits_is_declined() -> None:
     found = tried(drawn(0.2), 20, model=CostModel(live_ms=1, batch_ms=1000))
     assert found.reason_declined is not None
+    assert "asked for often enough" in found.reason_declined
 
 
 def test_a_sample_keeps_its_error() -> None:

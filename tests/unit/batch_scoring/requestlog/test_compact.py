@@ -254,7 +254,7 @@ def test_retention_says_first_and_deletes_when_told(tmp_path: Path, capsys: pyte
     for deleted in ("5 days", "0 days"):
         assert main([*call, "--delete"]) == 0
         assert f"{deleted}, " in capsys.readouterr().out
-    kept = sorted(path.name for path in (tmp_path / "requests" / f"model={MODEL}").iterdir())
+    kept = sorted(path.name for path in (tmp_path / "requests" / f"model={MODEL}").glob("date=*"))
     assert kept == sorted(f"date={today - timedelta(days=days):%Y-%m-%d}" for days in (0, 29, 30))
     assert not aside.exists()
     assert [list(other.parent.iterdir()) for other in others] == [[other] for other in others]

@@ -60,3 +60,23 @@ def test_a_part_is_sorted_and_its_checksum_is_of_its_buckets(tmp_path: Path) -> 
         mine = sorted((field_of(row["entity"].encode()), row["packed"]) for row in rows if row["bucket"] == number)
         total = add(total, bucket_digest(number, *map(list, zip(*mine, strict=True))))
     assert checksum == total
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("bucket", pa.array(["many", "few"])),
+        ("packed", pa.array([1.5, 2.5])),
+        ("entity", pa.array([[1], [2]])),
+    ],
+)
+def test_rows_that_do_not_have_the_declared_columns_are_refused_before_a_file_is_there(
+    tmp_path: Path, name: str, column: pa.Array
+) -> None:
+    table = pa.table([["a", "b"], pa.array([0, 1], pa.int32()), [b"x", b"y"]], schema=SCORES)
+    refused = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, KeyError)
+    with pytest.raises(refused):
+        write_part(str(tmp_path), "part-0.parquet", table.set_column(SCORES.get_field_index(name), name, column))
+    with pytest.raises(refused):
+        write_part(str(tmp_path), "part-0.parquet", table.drop_columns([name]))
+    assert list(tmp_path.iterdir()) == []

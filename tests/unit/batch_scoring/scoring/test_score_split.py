@@ -1,10 +1,12 @@
 """The tasks of scoring, called as Spark would: what they leave, and that another attempt changes nothing."""
 
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 
@@ -14,8 +16,9 @@ from batch_scoring.scoring.score_split import score_splits
 from batch_scoring.scoring.splits import plan_splits
 from batch_scoring.scoring.task import Scored, ScoreTask
 from batch_scoring.scoring.write_parts import PartTask, Written, commit_parts, write_parts
-from schemas.bundle import Bundle
+from schemas.bundle import Bundle, BundleError
 from schemas.keys import bucket_count
+from schemas.manifest import MANIFEST_FILE, bundle_digest
 from tests.support.bundles import linear_bundle, log_bundle
 from tests.support.scoring_run import ScoringRun, linear_rows, scoring_run
 
@@ -110,6 +113,20 @@ def test_outputs_that_are_not_finite_are_rejected_and_a_split_of_nothing_else_le
     assert (scored.files, scored.rows, scored.rejected) == ((), 0, 3)
     with pa.ipc.open_file(Path(task.work_url) / str(scored.rejects)) as reader:
         assert {row["reason"] for row in reader.read_all().to_pylist()} == {"output_not_finite"}
+
+
+def test_a_bundle_whose_golden_rows_do_not_come_out_scores_nothing(run: ScoringRun, tmp_path: Path) -> None:
+    """The check that the live tier makes: the files are whole, by a manifest that was told another answer."""
+    folder = tmp_path / "other"
+    shutil.copytree(run.run.bundle_url, folder)
+    manifest = orjson.loads((folder / MANIFEST_FILE).read_bytes())
+    manifest["golden"][0]["outputs"][0] += 0.01
+    raw = orjson.dumps(manifest)
+    (folder / MANIFEST_FILE).write_bytes(raw)
+    told = replace(task_of(run), bundle_url=str(folder), digest=bundle_digest(raw), allowed_urls=(str(folder),))
+    with pytest.raises(BundleError, match="golden row 0 at batch 1"):
+        list(score_splits(told, plan_splits(run.run.place("features"), 1)))
+    assert list(Path(told.work_url).glob("*.arrow")) == []
 
 
 def test_loads_are_counted_by_process(run: ScoringRun) -> None:
