@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from schemas.manifest import CategoryFeature, Feature, TextFeature
+from schemas.names import STAGES
 
 REQUEST_LOG_VERSION = 1
 DRIFT_VERSION = 1
@@ -58,9 +59,6 @@ BASELINE = pa.schema(
     ]
 )
 
-# Stages of an answer, in microseconds; null where the answer did not pass through one.
-STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
-
 REQUEST_LOG = pa.schema(
     [
         pa.field("time", _TIME, nullable=False),
@@ -78,6 +76,7 @@ REQUEST_LOG = pa.schema(
         pa.field("confidence", pa.float32()),
         pa.field("age_ms", pa.int64()),
         pa.field("total_us", pa.int32(), nullable=False),
+        # Null where the answer did not pass through the stage.
         *(pa.field(f"{stage}_us", pa.int32()) for stage in STAGES),
         pa.field("batch_rows", pa.int32()),
         pa.field("is_caller_features", pa.bool_(), nullable=False),

@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-MIN_LENGTH_BUCKET = 8
 # Most that a manifest may ask for: a row of the longest text is then at most 1 MB of token ids.
 MAX_TOKENS = 1 << 17
 # Tokens are about four characters in English; a text may be much sparser before its end goes unread.

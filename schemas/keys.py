@@ -13,7 +13,6 @@ MAX_LISTPACK_BYTES = 64
 MAX_PLAIN_FIELD_BYTES = MAX_LISTPACK_BYTES
 ESCAPE = b"\x00"
 _ESCAPE_DIGEST_BYTES = 16
-ESCAPED_FIELD_BYTES = len(ESCAPE) + _ESCAPE_DIGEST_BYTES
 # Mean fields of a bucket, so that nearly all buckets stay under hash-max-listpack-entries (512).
 MEAN_BUCKET_FIELDS = 96
 

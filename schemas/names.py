@@ -25,6 +25,8 @@ FEATURE_QUERY_FILE = "features.sql"
 HOTSET_REPORT_FILE = "hotset-report.json"
 HOTSET_PICTURE_FILE = "hotset.png"
 STREAM_SUFFIX = ".arrows"
+# Of an answer, in order: the columns `STAGE_us` of the request log, and `Server-Timing`.
+STAGES = ("route", "lookup", "features", "queue", "batch", "execute", "post")
 # `request_id` of rows that another system's log brought: it tells none from another.
 IMPORTED_ID = "imported"
 # In an hour of the request log that was compacted: see `compacted_names`.

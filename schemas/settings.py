@@ -4,11 +4,14 @@ A misspelt name would otherwise be ignored in silence. Called by `__main__` and 
 """
 
 import difflib
+import json
 import os
 from collections.abc import Mapping
 from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, SettingsError
 
 Settings = TypeVar("Settings", bound=BaseSettings)
@@ -39,6 +42,27 @@ def load_settings(cls: type[Settings], environment: Mapping[str, str] = os.envir
         raise BadSettings("; ".join(_line(prefix, e) for e in _errors(error))) from None
     except SettingsError as error:  # its message names the field, not the value
         raise BadSettings(f"{prefix}*: {error}; lists and objects are written as JSON") from None
+
+
+def settings_help(cls: type[BaseSettings]) -> str:
+    """All settings with defaults and descriptions: the epilog of a process's `--help`, unwrapped."""
+    prefix = cls.model_config["env_prefix"]
+    lines = ["settings, from the environment; lists and objects are written as JSON:"]
+    for name, field in cls.model_fields.items():
+        lines.append(f"  {prefix}{name.upper()} (default: {default_text(field)})\n      {field.description}")
+    return "\n".join(lines).replace("%", "%%")
+
+
+def default_text(field: FieldInfo, quote: str = "") -> str:
+    """A setting's default, in quotes where it is a value and no word; what is secret is never shown."""
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is PydanticUndefined:
+        return "required"
+    if isinstance(value, SecretStr):
+        return "secret"
+    if value is None or value in ("", (), []):
+        return "none"
+    return f"{quote}{json.dumps(value) if isinstance(value, tuple | list | dict) else value}{quote}"
 
 
 def _errors(error: ValidationError) -> list[tuple[str, str]]:

@@ -112,7 +112,10 @@ def _wait_for_ui(process: subprocess.Popen[bytes], probe: HttpProbe) -> None:
 
 def _moment(text: str) -> datetime:
     """A date or a moment; without a time zone it is UTC."""
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no moment such as 2026-11-28T02:00Z") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -127,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--retry", action="store_true", help="retry a failed step as in production")
     commands.add_parser("ui", help="Airflow with its web interface, until interrupted")
     other = commands.add_parser("exec", help="any command of Airflow, such as: exec dags list")
-    other.add_argument("words", nargs=argparse.REMAINDER)
+    other.add_argument("words", nargs=argparse.REMAINDER, help="the command and its options")
     return parser
 
 

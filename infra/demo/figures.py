@@ -16,7 +16,6 @@ PLANNED_LOOKUPS_PER_DAY = 10_000_000_000
 # A batch may take this long on a device, which bounds its size.
 MAX_BATCH_MS = 50.0
 MINUTES_PER_DAY = 1440
-HIT_SOURCES = ("precomputed",)
 SOURCES = ("precomputed", "cached", "live", "stale", "default", "error")
 
 

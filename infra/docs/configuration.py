@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from pydantic import SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
+
+from schemas.settings import default_text
 
 HEAD = """# Configuration
 
@@ -27,17 +27,9 @@ def _section(title: str, cls: type[BaseSettings]) -> str:
 
 
 def _row(prefix: str, name: str, field: FieldInfo) -> str:
-    what = (field.description or "").replace("|", "\\|")
-    return f"| `{prefix}{name.upper()}` | {_default(field)} | {what} |\n"
+    default, what = default_text(field, "`"), field.description or ""
+    return f"| `{prefix}{name.upper()}` | {_cell(default)} | {_cell(what)} |\n"
 
 
-def _default(field: FieldInfo) -> str:
-    value = field.get_default(call_default_factory=True, validated_data={})
-    if value is PydanticUndefined:
-        return "required"
-    if isinstance(value, SecretStr):
-        return "secret"
-    if value is None or value in ("", (), []):
-        return "none"
-    text = str(list(value)) if isinstance(value, tuple) else str(value)
-    return f"`{text}`".replace("|", "\\|")
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

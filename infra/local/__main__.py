@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="stop everything, also after a crash of the supervisor")
     commands.add_parser("status", help="a line for each process")
     for command, text in (("restart", "stop and start one process"), ("logs", "follow the log of one process")):
-        commands.add_parser(command, help=text).add_argument("name")
+        commands.add_parser(command, help=text).add_argument("name", help="as `status` names it")
     return parser
 
 

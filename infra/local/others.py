@@ -20,7 +20,7 @@ PEERS, FEAST, MLSERVER = _environment("peers"), _environment("feast"), _environm
 def main() -> int:
     """Exit status: 0 all is there, 1 something is missing; what to do about it is said."""
     parser = argparse.ArgumentParser(prog="python -m infra.local.others", description=__doc__)
-    parser.add_argument("name", choices=[PEERS.name, FEAST.name, MLSERVER.name])
+    parser.add_argument("name", choices=[PEERS.name, FEAST.name, MLSERVER.name], help="which environment")
     name = parser.parse_args().name
     try:
         bring_up_to_date(_environment(name), lambda text: print(text, file=sys.stderr, flush=True))  # noqa: T201

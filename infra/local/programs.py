@@ -75,6 +75,7 @@ def _defaults(settings: StackSettings) -> dict[str, str]:
         "MONITOR_REDIS_URL": redis,
         "MONITOR_DATA_URL": data,
         "MONITOR_STREAMS_DIR": str(state / "api" / "log"),
+        "MONITOR_STATE_DIR": str(state / "monitor"),
         "BATCH_REDIS_URL": redis,
         "BATCH_ADMIN_TOKEN": str(admin_token(settings)),
         "BATCH_ALLOWED_BUNDLE_URLS": bundles,

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.arrow import REQUEST_LOG, STAGES
-from schemas.names import requests_hour_path
+from schemas.arrow import REQUEST_LOG
+from schemas.names import STAGES, requests_hour_path
 
 _DEFAULTS: Mapping[str, object] = {
     "request_id": "r",
@@ -70,6 +70,7 @@ def traffic(start: datetime, end: datetime, rows: int, seed: int = 0) -> pa.Tabl
         "code": np.where(failed, codes, None),
         "label": random.choice(["late", "on time"], rows),
         "confidence": random.random(rows, dtype=np.float32),
+        "age_ms": pa.array(_ages_ms(times), mask=sources != "precomputed"),
         "total_us": total,
         "is_caller_features": np.zeros(rows, bool),
     }
@@ -86,3 +87,8 @@ def traffic(start: datetime, end: datetime, rows: int, seed: int = 0) -> pa.Tabl
 def utc(text: str) -> datetime:
     """`2026-11-29 14:00` and the like, as UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _ages_ms(times_us: np.ndarray) -> np.ndarray:
+    """Of generations computed at 02:00 UTC and live from 03:00 on."""
+    return (times_us // 1000 - 3 * 3_600_000) % 86_400_000 + 3_600_000

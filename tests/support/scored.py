@@ -22,8 +22,13 @@ MODEL, VERSION, GENERATION = "m", "1", "20261128T0200Z-1"
 PARTS = 4
 
 
-def scored(folder: Path, entities: Sequence[str], parts: int = PARTS, value: float = 0.5, width: int = 2) -> Run:
-    """A run whose score step is done; each entity's outputs are `value` and its number, or more of them."""
+def scored(
+    folder: Path | str, entities: Sequence[str], parts: int = PARTS, value: float = 0.5, width: int = 2
+) -> Run:
+    """A run whose score step is done; each entity's outputs are `value` and its number, or more of them.
+
+    `folder`: or a URL of fsspec's.
+    """
     run = Run(
         model=MODEL,
         version=VERSION,

@@ -41,7 +41,7 @@ class Report:
     """By request: (n,) seconds from the start, inf for never, and the answer's bytes, empty for none.
 
     Of a closed loop in the order sent, so that `requests[i % len(requests)]` is the i-th.
-    `cpu_share`: of one core, by the generator while it ran.
+    `cpu_share`: of one core, by the generator while it ran. `began_s`: as in `Sent`; 0 of a closed loop.
     """
 
     sent_s: Seconds
@@ -49,10 +49,13 @@ class Report:
     answers: Sequence[bytes]
     connections: int
     cpu_share: float
+    began_s: float = 0.0
 
     @classmethod
     def of(cls, sent: Sent, cpu_share: float) -> Self:
-        return cls(np.array(sent.sent_s), np.array(sent.done_s), sent.answers, sent.connections, cpu_share)
+        return cls(
+            np.array(sent.sent_s), np.array(sent.done_s), sent.answers, sent.connections, cpu_share, sent.began_s
+        )
 
 
 def write_order(folder: Path, order: Order) -> None:
@@ -70,7 +73,7 @@ def read_order(folder: Path) -> Order:
 
 def write_report(folder: Path, report: Report) -> None:
     blob, lengths = _packed(report.answers)
-    numbers = np.array([report.connections, report.cpu_share])
+    numbers = np.array([report.connections, report.cpu_share, report.began_s])
     np.savez(
         folder / _REPORT,
         sent_s=report.sent_s,
@@ -83,9 +86,9 @@ def write_report(folder: Path, report: Report) -> None:
 
 def read_report(folder: Path) -> Report:
     with np.load(folder / _REPORT) as file:
-        connections, cpu_share = file["numbers"].tolist()
+        connections, cpu_share, began_s = file["numbers"].tolist()
         answers = _unpacked(file["blob"], file["lengths"])
-        return Report(file["sent_s"], file["done_s"], answers, int(connections), cpu_share)
+        return Report(file["sent_s"], file["done_s"], answers, int(connections), cpu_share, began_s)
 
 
 def _packed(parts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:

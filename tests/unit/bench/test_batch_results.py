@@ -6,11 +6,11 @@ import numpy as np
 import orjson
 import pytest
 
-from tests.bench.load.summary import Latencies
 from tests.bench.loading import results as loading
 from tests.bench.loading.load import LoadRound
-from tests.bench.loading.lookups import Watched
+from tests.bench.loading.lookups import Asked
 from tests.bench.loading.pipe import write_commands
+from tests.bench.loading.turns import Turn, turns_of
 from tests.bench.scoring import results as scoring
 from tests.bench.scoring.bare import BareRun
 from tests.bench.scoring.product import SparkRun
@@ -48,16 +48,46 @@ def test_scoring_tells_the_largest_growth_and_what_was_not_measured() -> None:
 
 def test_loading_counts_publish_and_verify_and_takes_medians_of_rounds() -> None:
     loads = [LoadRound(1000, 1.0, publish_s, 1.0, 25_000) for publish_s in (1.0, 3.0, 9.0)]
-    pairs = [(watched(2.0), watched(during_ms)) for during_ms in (3.0, 8.0, 2.0)]
-    document = orjson.loads(loading.Results(loads=loads, lookups=pairs).to_json())
+    document = orjson.loads(loading.Results(loads=loads).to_json())
     assert document["load_entities_per_s"] == 250.0
     assert document["load_over_pipe"] == 0.25
     assert document["bytes_per_entity"] == 25.0
-    assert document["lookup_p99_during_over_before"] == 1.5
+    assert document["lookup_p99_during_over_before"] is None
 
 
-def watched(p99_ms: float) -> Watched:
-    return Watched(Latencies(10, 1.0, 1.0, p99_ms), 0, 0, 0.1)
+def asked(slow: list[int]) -> Asked:
+    """A look-up each 10 ms for 9 s: of 1 ms, of 3 ms from 2 s to 3 s, and from 5 s to 6 s; `slow` ones take 50."""
+    due_s = np.arange(900) / 100
+    second = due_s.astype(int)
+    latency_ms = np.where((second == 2) | (second == 5), 3.0, 1.0)
+    latency_ms[slow] = 50.0
+    latency_ms[[10, 210]] = np.nan
+    return Asked(due_s + 1000, latency_ms, errors=1, wrong=1, late_p99_ms=0.1)
+
+
+TURNS = [Turn(1000.5, 1002.0, 1003.0), Turn(1003.2, 1005.0, 1006.0), Turn(1006.2, 1008.0, 1010.0)]
+
+
+def test_look_ups_count_in_the_window_that_they_were_due_in_and_the_last_one_is_left_out_where_it_is_cut() -> None:
+    found = turns_of(asked([]), TURNS, rows=500)
+    assert [len(one) for one in found.before] == [150, 180]
+    assert [len(one) for one in found.during] == [99, 100]
+    assert (found.latency_before.p99_ms, found.latency_during.p99_ms) == (1.0, 3.0)
+    assert (found.ratio, found.interval(), found.loaded_per_s) == (3.0, (3.0, 3.0), 500.0)
+
+
+def test_what_slows_one_turn_alone_widens_the_interval_and_is_told() -> None:
+    """Of a stall of six look-ups in one quiet window the pooled p99 knows, and that one window made it."""
+    found = turns_of(asked([150, 151, 152, 153, 154, 155]), TURNS, rows=500)
+    assert found.latency_before.p99_ms == 50.0
+    low, high = found.interval()
+    assert (low, high) == (0.06, 3.0)
+    assert found.median_ratio == pytest.approx((0.06 + 3.0) / 2)
+    document = orjson.loads(loading.Results(lookups=found, throttle_per_s=20_000).to_json())
+    assert document["lookup_p99_during_over_before"] == pytest.approx(0.06)
+    assert (document["lookup_p99_ratio_low"], document["lookup_p99_ratio_high"]) == (low, high)
+    assert (document["lookup_turns"], document["throttle_per_s"]) == (2, 20_000)
+    assert (document["lookup_errors"], document["wrong_answers"]) == (1, 1)
 
 
 def test_prepared_file_is_redis_protocol(tmp_path: Path) -> None:

@@ -158,3 +158,24 @@ def test_an_impossible_deadline_is_refused_but_for_a_probe_now_and_then() -> Non
     assert len(codes) == 40
     assert 3 <= codes.count("deadline_exceeded") <= 5
     assert codes.count("overloaded") == 40 - codes.count("deadline_exceeded")
+
+
+def test_what_the_device_is_busy_with_and_what_goes_first_count_and_what_goes_later_does_not() -> None:
+    """T(b) = 100 ms. At 10 ms a batch is on the device for 90 more, and two batches of priority 1 wait."""
+    worker = VirtualWorker(Model(set(), False), 8, 100, BatchTime(100.0, 0.0))
+    start = worker.clock.now
+
+    def send(number: int, rows: int, priority: int, deadline_ms: int, at_ms: int = 10) -> None:
+        tensors = [np.full((rows, 1), number, np.float32)]
+        worker.clock.at(start + at_ms * 1_000_000, worker.send, number, tensors, priority, deadline_ms)
+
+    send(0, 1, 1, 0, at_ms=0)
+    send(1, 8, 1, 0)
+    send(2, 8, 1, 0)
+    send(3, 1, 0, 150)  # 90 ms and its own 100 are over 150
+    send(4, 1, 0, 250)
+    send(5, 1, 1, 350)  # two batches of its own priority go before
+    worker.run()
+    answers = {number: answer for number, [(_, answer)] in worker.client.answers.items()}
+    refused = {number: answer.code for number, answer in answers.items() if isinstance(answer, wire.Failure)}
+    assert refused == {3: "overloaded", 5: "overloaded"}
