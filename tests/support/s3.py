@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import boto3
 import fsspec
+import httpx
 from moto.server import ThreadedMotoServer
 
 BUCKET = "log"
@@ -25,6 +26,8 @@ def running_s3() -> Iterator[Mapping[str, str]]:
         "AWS_DEFAULT_REGION": "eu-central-1",
     }
     try:
+        # What moto holds outlives its server, in this process.
+        httpx.post(f"{environment['AWS_ENDPOINT_URL']}/moto-api/reset").raise_for_status()
         with patch.dict(os.environ, environment):
             place = {"LocationConstraint": environment["AWS_DEFAULT_REGION"]}
             boto3.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
