@@ -6,10 +6,9 @@ Used by the API tier, and by the node for those who call it by its public protoc
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
-from online.tracing.context import TraceContext
+from online.wire_client.asking import Awaited, ReplicaGone, ReplicaRefused, Rows, Sent, Sink
 from online.wire_client.breaker import Breaker
 from schemas import wire
 from schemas.http import ProblemCode
@@ -17,42 +16,6 @@ from schemas.http import ProblemCode
 log = logging.getLogger(__name__)
 
 _READY = "ready"
-
-
-class ReplicaGone(Exception):
-    """The connection was lost, or never became usable. `may_have_executed`: the rows had been sent before."""
-
-    def __init__(self, message: str, may_have_executed: bool = False) -> None:
-        super().__init__(message)
-        self.may_have_executed = may_have_executed
-
-
-class ReplicaRefused(Exception):
-    """The worker answered with a failure."""
-
-    def __init__(self, failure: wire.Failure) -> None:
-        super().__init__(f"{failure.code}: {failure.message}")
-        self.failure = failure
-
-
-class Sink(Protocol):
-    """Who asked is told once, in the event loop, what became of the rows; it does not raise."""
-
-    def on_result(self, result: wire.Result) -> None: ...
-    def on_failure(self, error: ReplicaGone | ReplicaRefused | TimeoutError) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class Sent:
-    """Rows at a replica. Times are by the event loop's clock."""
-
-    request_id: int
-    rows: int
-    priority: int
-    sent_s: float
-    deadline_s: float
-    sink: Sink
-    timer: asyncio.TimerHandle
 
 
 class Replica(asyncio.Protocol):
@@ -143,42 +106,24 @@ class Replica(asyncio.Protocol):
             self._has_none_open.clear()
             await self._has_none_open.wait()
 
-    async def run(
-        self,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int = 0,
-        trace: TraceContext | None = None,
-    ) -> wire.Result:
+    async def run(self, rows: Rows) -> wire.Result:
         """As `send`, and waits. A caller that is cancelled cancels the rows at the worker too.
 
         Raises:
             ReplicaGone, ReplicaRefused, TimeoutError.
         """
-        awaited = _Awaited(self._loop.create_future())
-        sent = self.send(awaited, tag, tensors, deadline_s, priority, trace)
+        awaited = Awaited(self._loop.create_future())
+        sent = self.send(awaited, rows)
         try:
             return await awaited.future
         finally:
             self.cancel(sent)
 
-    def send(
-        self,
-        sink: Sink,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int = 0,
-        trace: TraceContext | None = None,
-    ) -> Sent:
+    def send(self, sink: Sink, rows: Rows) -> Sent:
         """Sends rows, which at the deadline are cancelled. Whether the breaker allows it is for the caller to ask.
 
         Args:
             sink: told after this has returned, of a TimeoutError at the deadline.
-            deadline_s: by the event loop's clock.
-            priority: 0 goes before 1.
-            trace: what the worker's spans are part of, where it takes that.
 
         Raises:
             ReplicaGone, TimeoutError: nothing was sent.
@@ -186,19 +131,19 @@ class Replica(asyncio.Protocol):
         if self._transport is None:
             raise ReplicaGone("the replica has gone")
         sent_s = self._loop.time()
-        left_s = deadline_s - sent_s
+        left_s = rows.deadline_s - sent_s
         if left_s <= 0:
             raise TimeoutError
         self._next_id = request_id = (self._next_id + 1) & 0xFFFFFFFF
-        message = wire.Request(request_id, tag, priority, max(1, int(left_s * 1e6)), tensors)
-        frames = wire.request(message)
-        if trace is not None and self._takes_traces:
+        frames = wire.request(
+            wire.Request(request_id, rows.tag, rows.priority, max(1, int(left_s * 1e6)), rows.tensors)
+        )
+        if (trace := rows.trace) is not None and self._takes_traces:
             frames = wire.trace(wire.Trace(request_id, trace.trace_id, trace.span_id)) + frames
         self._write(frames)
-        timer = self._loop.call_at(deadline_s, self._expire, request_id)
-        sent = Sent(request_id, len(tensors[0]), priority, sent_s, deadline_s, sink, timer)
-        self._open[request_id] = sent
-        self.outstanding_rows += sent.rows
+        timer = self._loop.call_at(rows.deadline_s, self._expire, request_id)
+        self._open[request_id] = sent = Sent(request_id, rows, sent_s, sink, timer)
+        self.outstanding_rows += rows.row_count
         self.breaker.sent()
         return sent
 
@@ -216,7 +161,7 @@ class Replica(asyncio.Protocol):
         self._take_out(sent)
         # Cancelled at the deadline: by the caller's own timer. Who answers others meanwhile is only slow.
         now_s = self._loop.time()
-        if now_s >= sent.deadline_s and self._answered_s < sent.sent_s:
+        if now_s >= sent.rows.deadline_s and self._answered_s < sent.sent_s:
             self.breaker.failed(now_s)
         else:
             self.breaker.abandoned()
@@ -226,7 +171,7 @@ class Replica(asyncio.Protocol):
     def _take_out(self, sent: Sent) -> None:
         sent.timer.cancel()
         del self._open[sent.request_id]
-        self.outstanding_rows -= sent.rows
+        self.outstanding_rows -= sent.rows.row_count
         if not self._open:
             self._has_none_open.set()
 
@@ -255,9 +200,9 @@ class Replica(asyncio.Protocol):
             failure = wire.parse_failure(body)
             if (sent := self._answered(failure.request_id)) is not None:
                 # A refusal of what goes last says nothing of what goes before it.
-                if failure.code == ProblemCode.OVERLOADED and sent.priority == 0:
-                    self._needed_s = sent.deadline_s - sent.sent_s + failure.retry_after_ms / 1e3
-                    self._needed_at_s, self._refused_rows = self._loop.time(), sent.rows
+                if failure.code == ProblemCode.OVERLOADED and sent.rows.priority == 0:
+                    self._needed_s = sent.rows.deadline_s - sent.sent_s + failure.retry_after_ms / 1e3
+                    self._needed_at_s, self._refused_rows = self._loop.time(), sent.rows.row_count
                 sent.sink.on_failure(ReplicaRefused(failure))
         elif kind is wire.FrameType.STATUS:
             document = wire.parse_document(body)
@@ -289,18 +234,3 @@ class Replica(asyncio.Protocol):
                 f"the worker serves bundle {str(peer.get('digest'))[:12]}, not {self.digest[:12]}"
             )
         self._is_greeted = True
-
-
-class _Awaited:
-    """A `Sink` for a coroutine."""
-
-    def __init__(self, future: "asyncio.Future[wire.Result]") -> None:
-        self.future = future
-
-    def on_result(self, result: wire.Result) -> None:
-        if not self.future.done():
-            self.future.set_result(result)
-
-    def on_failure(self, error: ReplicaGone | ReplicaRefused | TimeoutError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from online.api.live.foreign.naming import ForeignModel
 from online.api.live.foreign.tier import ForeignTier
+from online.wire_client.asking import Rows
 from schemas import wire
 from tests.foreign.servers import DIGEST, OipServer, routed, some_rows
 
@@ -33,4 +34,4 @@ async def until(tier: ForeignTier, condition: Callable[[], bool], timeout_s: flo
 
 async def ask(tier: ForeignTier, tensors: list[wire.Tensor] | None = None, within_s: float = 5.0) -> wire.Result:
     deadline_s = asyncio.get_running_loop().time() + within_s
-    return await tier.run(DIGEST, TAG, tensors or some_rows(), deadline_s)
+    return await tier.run(DIGEST, Rows(TAG, tensors or some_rows(), deadline_s))

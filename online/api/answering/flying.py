@@ -16,6 +16,7 @@ from online.api.lookup.clock import RedisClock
 from online.api.routes.view import ModelView, VersionView
 from online.errors import InvalidFeatures, Overloaded, ServingError
 from online.tracing.context import TraceContext
+from online.wire_client.asking import Rows
 from schemas import wire
 
 # A frame of many long texts could be over what a worker takes; in several it is under way while others compute.
@@ -51,7 +52,8 @@ class Flying:
         """As `fly`, for one flight that brings its tensors: without a task. `ended`: as in `flights.Start`."""
         (flight,) = flights
         answered = _Answered(self._landing, version, flight, self._clock.now_ms(), ended)
-        return self._live.send(answered, version.digest, version.tag, flight.tensors or [], deadline_s, trace)
+        rows = Rows(version.tag, flight.tensors or [], deadline_s, trace=trace)
+        return self._live.send(answered, version.digest, rows)
 
     async def fly(
         self,
@@ -108,7 +110,7 @@ class Flying:
         rows = [flight.tensors or [] for flight in flights]
         tensors = rows[0] if len(rows) == 1 else [np.concatenate(parts) for parts in zip(*rows, strict=True)]
         try:
-            result = await self._live.run(version.digest, version.tag, tensors, deadline_s, trace=trace)
+            result = await self._live.run(version.digest, Rows(version.tag, tensors, deadline_s, trace=trace))
         except ServingError as error:
             for flight in flights:
                 flight.land(error)
@@ -136,7 +138,7 @@ class _Answered:
         self._ended()
         self._landing.add(Arrival(self._version, (self._flight,), result, self._computed_at_ms, 0))
 
-    def on_error(self, error: ServingError) -> None:
+    def on_failure(self, error: ServingError) -> None:
         self._ended()
         self._flight.land(error)
 

@@ -1,14 +1,13 @@
 """One request on its way to replicas: tried once more where the first certainly has not executed it."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Protocol
 
 from online.api.live.contract import Answered
 from online.errors import DeadlineExceeded, LiveUnavailable, ModelError, Overloaded, ServingError
-from online.tracing.context import TraceContext
-from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused, Sent
+from online.wire_client.asking import ReplicaGone, ReplicaRefused, Rows, Sent
+from online.wire_client.replica import Replica
 from schemas import wire
 from schemas.http import ProblemCode
 
@@ -34,22 +33,10 @@ class Pool(Protocol):
 class Attempts:
     """Rows on their way over one replica or two; a `Sink` of each."""
 
-    __slots__ = ("_answered", "_deadline_s", "_digest", "_pool", "_rest", "_sent", "_tag", "_tensors", "_tried")
+    __slots__ = ("_answered", "_digest", "_pool", "_rows", "_sent", "_tried")
 
-    def __init__(
-        self,
-        pool: Pool,
-        answered: Answered,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int,
-        trace: TraceContext | None,
-    ) -> None:
-        self._pool, self._answered, self._digest = pool, answered, digest
-        self._tag, self._tensors, self._deadline_s = tag, tensors, deadline_s
-        self._rest = (priority, trace)
+    def __init__(self, pool: Pool, answered: Answered, digest: str, rows: Rows) -> None:
+        self._pool, self._answered, self._digest, self._rows = pool, answered, digest, rows
         self._tried: list[Replica] = []
         self._sent: Sent | None = None
 
@@ -67,41 +54,26 @@ class Attempts:
         self._sent = None
         if isinstance(failed, ReplicaGone):
             lost = LiveUnavailable("the replica was lost while it worked on this")
-            (self._answered.on_error if failed.may_have_executed else self._try_next)(lost)
+            (self._answered.on_failure if failed.may_have_executed else self._try_next)(lost)
         elif isinstance(failed, ReplicaRefused):
             is_executed = failed.failure.code not in _NOT_EXECUTED
-            (self._answered.on_error if is_executed else self._try_next)(_refusal(failed.failure))
+            (self._answered.on_failure if is_executed else self._try_next)(_refusal(failed.failure))
         else:
-            self._answered.on_error(DeadlineExceeded("the deadline passed before the model answered"))
+            self._answered.on_failure(DeadlineExceeded("the deadline passed before the model answered"))
 
     def _try_next(self, error: ServingError) -> None:
         """`error`: what it is where there is nobody left to ask, or no time."""
         pool, tried = self._pool, self._tried
         replica = pool.least_loaded(self._digest, tried) if len(tried) < _ATTEMPTS else None
-        if replica is None or (tried and pool.now_s() >= self._deadline_s):
-            self._answered.on_error(error)
+        if replica is None or (tried and pool.now_s() >= self._rows.deadline_s):
+            self._answered.on_failure(error)
             return
         pool.failovers += bool(tried)
         tried.append(replica)
         try:
-            self._sent = replica.send(self, self._tag, self._tensors, self._deadline_s, *self._rest)
+            self._sent = replica.send(self, self._rows)
         except (ReplicaGone, TimeoutError) as failed:
             self.on_failure(failed)
-
-
-class Awaited:
-    """An `Answered` for a coroutine."""
-
-    def __init__(self, future: "asyncio.Future[wire.Result]") -> None:
-        self.future = future
-
-    def on_result(self, result: wire.Result) -> None:
-        if not self.future.done():
-            self.future.set_result(result)
-
-    def on_error(self, error: ServingError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 def _refusal(failure: wire.Failure) -> ServingError:

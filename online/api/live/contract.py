@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from online.errors import Overloaded, ServingError
-from online.tracing.context import TraceContext
+from online.wire_client.asking import Rows
 from schemas import wire
 
 
@@ -13,7 +13,7 @@ class Answered(Protocol):
     """Who asked is told once, in the event loop, also before `send` has returned; it does not raise."""
 
     def on_result(self, result: wire.Result) -> None: ...
-    def on_error(self, error: ServingError) -> None: ...
+    def on_failure(self, error: ServingError) -> None: ...
 
 
 class Sending(Protocol):
@@ -46,37 +46,15 @@ class Live(Protocol):
     def refusal(self, digest: str, deadline_s: float, rows: int) -> Overloaded | None:
         """The error that `run` is certain to raise now, so that nothing is done in vain; None: not known."""
 
-    def send(
-        self,
-        answered: Answered,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        trace: TraceContext | None = None,
-    ) -> Sending:
+    def send(self, answered: Answered, digest: str, rows: Rows) -> Sending:
         """As `run`, for what somebody waits for, without a task where that can be.
 
         Args:
             answered: told by the deadline.
         """
 
-    async def run(
-        self,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int = 0,
-        trace: TraceContext | None = None,
-    ) -> wire.Result:
+    async def run(self, digest: str, rows: Rows) -> wire.Result:
         """Runs rows of the bundle.
-
-        Args:
-            tensors: (rows, width) each, in the manifest's order of inputs.
-            deadline_s: by the event loop's clock.
-            trace: what its spans there are part of.
-            priority: 0 for what somebody waits for; `wire.LOWEST_PRIORITY` goes after it, and never in its way.
 
         Raises:
             LiveUnavailable, Overloaded, DeadlineExceeded, ModelError.

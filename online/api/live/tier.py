@@ -6,12 +6,12 @@ import random
 from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
-from online.api.live.attempts import Attempts, Awaited
+from online.api.live.attempts import Attempts
 from online.api.live.contract import Answered, Sending
 from online.api.live.directory import DirectoryConnection, WorkerAddress
 from online.errors import Overloaded
 from online.pauses import Pauses
-from online.tracing.context import TraceContext
+from online.wire_client.asking import Awaited, Rows
 from online.wire_client.dialling import addresses_of, dial
 from online.wire_client.replica import Replica
 from schemas import wire
@@ -55,45 +55,21 @@ class LiveTier:
     def warm_replicas(self, digest: str) -> int:
         return sum(replica.is_usable for replica in self._replicas.get(digest, ()))
 
-    async def run(
-        self,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int = 0,
-        trace: TraceContext | None = None,
-    ) -> wire.Result:
-        """Runs rows on the replica with the least before them.
+    async def run(self, digest: str, rows: Rows) -> wire.Result:
+        """Runs rows on the replica with the least before them; see `Live.run`.
 
         What one certainly has not executed is tried once on another. What it may have is not: a request that ends
         whoever runs it would end the next one too.
-
-        Args:
-            tensors: (rows, width) each, in wire order.
-            deadline_s: by the event loop's clock.
-
-        Raises:
-            LiveUnavailable, Overloaded, DeadlineExceeded, ModelError.
         """
         awaited = Awaited(self._loop.create_future())
-        attempts = Attempts(self, awaited, digest, tag, tensors, deadline_s, priority, trace)
-        attempts.start()
+        attempts = self.send(awaited, digest, rows)
         try:
             return await awaited.future
         finally:
             attempts.cancel()
 
-    def send(
-        self,
-        answered: Answered,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        trace: TraceContext | None = None,
-    ) -> Sending:
-        attempts = Attempts(self, answered, digest, tag, tensors, deadline_s, 0, trace)
+    def send(self, answered: Answered, digest: str, rows: Rows) -> Sending:
+        attempts = Attempts(self, answered, digest, rows)
         attempts.start()
         return attempts
 

@@ -29,6 +29,7 @@ from online.api.parity.metrics import ParityMetrics
 from online.api.requestlog.samples import place_of
 from online.api.routes.view import ModelView, VersionView
 from online.errors import DeadlineExceeded, InvalidFeatures, LiveUnavailable, Overloaded, ServingError
+from online.wire_client.asking import Rows
 from schemas.keys import generation_manifest_key
 from schemas.outputs import calibrate, finite_rows
 from schemas.parity import Kind, Measured, Skip, explained, measure
@@ -176,7 +177,8 @@ class ParityChecks:
     async def _compute(self, version: VersionView, tensors: list[Tensor], deadline_s: float) -> Float32Array:
         """(1, W) finite outputs as they would be stored."""
         try:
-            result = await self._live.run(version.digest, version.tag, tensors, deadline_s, LOWEST_PRIORITY)
+            rows = Rows(version.tag, tensors, deadline_s, LOWEST_PRIORITY)
+            result = await self._live.run(version.digest, rows)
         except (Overloaded, DeadlineExceeded):
             self._quiet_until_s = self._loop.time() + self._pause_s
             raise Skipped(Skip.OVER_CAPACITY) from None

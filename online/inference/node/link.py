@@ -2,9 +2,9 @@
 
 import asyncio
 
-from online.tracing.context import TraceContext
+from online.wire_client.asking import ReplicaGone, Rows
 from online.wire_client.dialling import dial
-from online.wire_client.replica import Replica, ReplicaGone
+from online.wire_client.replica import Replica
 from schemas import wire
 
 _GREET_S = 2.0
@@ -20,23 +20,16 @@ class WorkerLink:
         self._dialling = asyncio.Lock()
         self._replica: Replica | None = None
 
-    async def run(
-        self,
-        address: str | None,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int,
-        trace: TraceContext | None = None,
-    ) -> wire.Result:
+    async def run(self, address: str | None, rows: Rows) -> wire.Result:
         """Runs rows on the worker that listens at `address`; None: there is none at the moment.
 
         Raises:
             ReplicaGone, ReplicaRefused, TimeoutError: as `Replica.run`.
         """
         if (replica := self._replica) is None or not replica.is_usable:
-            async with asyncio.timeout_at(deadline_s):
+            async with asyncio.timeout_at(rows.deadline_s):
                 replica = await self._connected(address)
-        return await replica.run(wire.version_tag(self._digest), tensors, deadline_s, priority, trace)
+        return await replica.run(rows)
 
     def close(self) -> None:
         if self._replica is not None:

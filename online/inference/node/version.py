@@ -16,10 +16,11 @@ from online.inference.node.process import WorkerProcess, worker_arguments
 from online.inference.node.settings import BundleAddress, InferenceSettings
 from online.inference.report import EXIT_REFUSED, Report, State
 from online.tracing.context import TraceContext
+from online.wire_client.asking import Rows
 from schemas.bundle import BundleError, fetch_manifest, load_transform
 from schemas.features import FeatureTransform
 from schemas.manifest import Manifest
-from schemas.wire import Result, Tensor
+from schemas.wire import Result, Tensor, version_tag
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,8 @@ class Version:
         Raises:
             ReplicaGone, ReplicaRefused, TimeoutError.
         """
-        return await self._link.run(self.report.address, tensors, deadline_s, priority, trace)
+        rows = Rows(version_tag(self.bundle.digest), tensors, deadline_s, priority, trace)
+        return await self._link.run(self.report.address, rows)
 
     def give_threads(self, threads: int) -> None:
         """How many torch may use from now on; the worker follows before its next batch."""

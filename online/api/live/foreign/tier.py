@@ -19,7 +19,7 @@ from online.api.live.foreign.slots import Slots
 from online.api.live.foreign.target import Target, targets
 from online.api.routes.view import ModelView
 from online.errors import LiveUnavailable, Overloaded, ServingError
-from online.tracing.context import TraceContext
+from online.wire_client.asking import Rows
 from schemas import wire
 
 log = logging.getLogger(__name__)
@@ -81,46 +81,29 @@ class ForeignTier:
         """Such a server does not say how busy it is."""
         return None
 
-    def send(
-        self,
-        answered: Answered,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        trace: TraceContext | None = None,
-    ) -> Sending:
-        work = _tell(answered, self.run(digest, tag, tensors, deadline_s, trace=trace))
-        return asyncio.create_task(work, name="foreign request")
+    def send(self, answered: Answered, digest: str, rows: Rows) -> Sending:
+        return asyncio.create_task(_tell(answered, self.run(digest, rows)), name="foreign request")
 
-    async def run(
-        self,
-        digest: str,
-        tag: bytes,
-        tensors: list[wire.Tensor],
-        deadline_s: float,
-        priority: int = 0,
-        trace: TraceContext | None = None,
-    ) -> wire.Result:
+    async def run(self, digest: str, rows: Rows) -> wire.Result:
         """Runs rows on the warm server with the least outstanding; see `Live.run`.
 
         What the server says of its queue and batches is not known: of the times, only `execute_us` is given, and
         it is that of the whole exchange. What has no priority does not stand in line: it is refused.
         """
         target = self._current().get(digest)
-        if priority and not self._slots.are_mostly_free(digest):
+        if rows.priority and not self._slots.are_mostly_free(digest):
             raise Overloaded("the servers are busy")
         error: ServingError = LiveUnavailable("no server has this version ready")
         tried: list[ForeignServer] = []
         while target is not None and len(tried) < _ATTEMPTS:
-            server = await self._slots.take(digest, tried, deadline_s)
+            server = await self._slots.take(digest, tried, rows.deadline_s)
             if server is None:
                 break
             self.failovers += bool(tried)
             tried.append(server)
             began_ns = time.monotonic_ns()
             try:
-                outputs = await server.infer(target, tensors, deadline_s, trace)
+                outputs = await server.infer(target, rows.tensors, rows.deadline_s, rows.trace)
                 return wire.Result(0, outputs, len(outputs), 0, 0, (time.monotonic_ns() - began_ns) // 1000)
             except NotExecuted as refused:
                 error = refused.error
@@ -152,10 +135,10 @@ async def _tell(answered: Answered, work: Coroutine[Any, Any, wire.Result]) -> N
     try:
         result = await work
     except ServingError as error:
-        answered.on_error(error)
+        answered.on_failure(error)
     except Exception:
         log.exception("a foreign server's answer")
-        answered.on_error(LiveUnavailable("the server's answer could not be taken"))
+        answered.on_failure(LiveUnavailable("the server's answer could not be taken"))
     else:
         answered.on_result(result)
 

@@ -12,7 +12,7 @@ from online.inference.node.oip.tensors import shown
 from online.inference.node.repository import Repository, UnknownModel, UnknownVersion
 from online.inference.node.version import Version
 from online.tracing.context import TraceContext
-from online.wire_client.replica import ReplicaGone, ReplicaRefused
+from online.wire_client.asking import ReplicaGone, ReplicaRefused
 from schemas import wire
 from schemas.http import ProblemCode
 from schemas.manifest import Manifest

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from online.tracing.context import TraceContext
+from online.wire_client.asking import ReplicaGone, ReplicaRefused, Rows
 from online.wire_client.dialling import dial
-from online.wire_client.replica import Replica, ReplicaGone, ReplicaRefused
+from online.wire_client.replica import Replica
 from schemas import wire
 from schemas.http import ProblemCode
 from schemas.wire import Float32Array
@@ -85,7 +86,7 @@ async def connected(versions: tuple[int, int] = wire.WIRE_VERSIONS) -> AsyncIter
 
 def ask(replica: Replica, deadline_s: float = 5.0) -> "asyncio.Task[wire.Result]":
     loop = asyncio.get_running_loop()
-    return loop.create_task(replica.run(wire.version_tag(DIGEST), ROWS, loop.time() + deadline_s))
+    return loop.create_task(replica.run(Rows(wire.version_tag(DIGEST), ROWS, loop.time() + deadline_s)))
 
 
 async def test_answers_nobody_waits_for_are_nothing_to_anybody_else() -> None:
@@ -161,7 +162,7 @@ async def test_a_refusal_of_many_rows_says_nothing_of_few() -> None:
     async with connected() as (replica, worker):
         loop = asyncio.get_running_loop()
         many = [np.ones((500, 1), np.float32)]
-        asked = loop.create_task(replica.run(wire.version_tag(DIGEST), many, loop.time() + 0.2))
+        asked = loop.create_task(replica.run(Rows(wire.version_tag(DIGEST), many, loop.time() + 0.2)))
         await worker.asked(1)
         worker.refuse(worker.requests[0].request_id, ProblemCode.OVERLOADED, 5_000)
         with pytest.raises(ReplicaRefused):
@@ -214,7 +215,7 @@ async def test_a_trace_goes_before_its_request_to_workers_that_take_it(
     async with connected(versions) as (replica, worker):
         deadline_s = asyncio.get_running_loop().time() + 5
         for trace in (None, context):
-            asked = asyncio.create_task(replica.run(b"tag0", ROWS, deadline_s, trace=trace))
+            asked = asyncio.create_task(replica.run(Rows(b"tag0", ROWS, deadline_s, trace=trace)))
             await worker.asked(len(worker.requests) + 1)
             worker.answer(worker.requests[-1].request_id)
             await asked
