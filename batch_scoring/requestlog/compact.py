@@ -37,6 +37,7 @@ from batch_scoring.requestlog.exchange import exchange, make_durable
 from batch_scoring.requestlog.hours import Hour, compacted, hours_of, locked, parquet_files
 from batch_scoring.requestlog.merge import Damaged, SameSchema, by_schema, merge
 from schemas.names import COMPACTED_FILE
+from schemas.whole_files import write_whole
 
 LOG = logging.getLogger(__name__)
 # A file of this share of the greatest size is left as it is: it would be copied for little.
@@ -105,8 +106,9 @@ def _swap(hour: Hour, groups: list[SameSchema], max_bytes: int, done: Compacted)
             raise RuntimeError(f"{hour.name}: {expected:,} rows became {written:,}; nothing has been changed")
         rows += written
     _, earlier = compacted(hour.live)
-    _write_json(hour.staged / COMPACTED_FILE, {"id": mark, "files": sorted(merged | earlier)})
-    _write_json(hour.journal, {"id": mark})
+    compacted_files = json.dumps({"id": mark, "files": sorted(merged | earlier)})
+    write_whole(hour.staged / COMPACTED_FILE, compacted_files.encode(), is_durable=True)
+    write_whole(hour.journal, json.dumps({"id": mark}).encode(), is_durable=True)
     shutil.copymode(hour.live, hour.staged)
     # As late as can be, so that a file that came meanwhile is among them.
     before = parquet_files(hour.live)
@@ -169,12 +171,3 @@ def _set_aside(hour: Hour, path: Path, reason: str) -> None:
     if hour.staged.is_dir():
         shutil.rmtree(hour.staged)
     LogFiles(str(hour.root)).set_aside(file_system(str(hour.root))[0], str(path), reason)
-
-
-def _write_json(path: Path, document: dict[str, object]) -> None:
-    staged = path.with_name(f".{path.name}.part")
-    with staged.open("wb") as file:
-        file.write(json.dumps(document).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    staged.replace(path)

@@ -14,6 +14,7 @@ from batch_scoring.hotset.log_files import ASIDE
 from batch_scoring.requestlog.hours import WORKING, locked
 from schemas.names import DRIFT, PARITY, requests_model_path
 from schemas.retention import EVERYTHING, RETENTION_FILE, Retention
+from schemas.whole_files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,14 @@ def remove_days(root: Path, model: str, old: list[OldDay], *, with_figures: bool
     with locked(root, model):
         bin_folder = root / WORKING / f"removed-{model}"
         bin_folder.mkdir(parents=True, exist_ok=True)
-        _say(root / requests_model_path(model), bin_folder, old, with_figures)
+        _say(root / requests_model_path(model), old, with_figures)
         for day in old:
             if day.folder.exists():
                 day.folder.rename(bin_folder / uuid.uuid4().hex)
         shutil.rmtree(bin_folder)
 
 
-def _say(log: Path, working: Path, old: list[OldDay], with_figures: bool) -> None:
+def _say(log: Path, old: list[OldDay], with_figures: bool) -> None:
     """Before anything goes, so that whoever misses it knows why."""
     gone = [one.day for one in old if one.folder.parent == log]
     if not gone:
@@ -74,6 +75,4 @@ def _say(log: Path, working: Path, old: list[OldDay], with_figures: bool) -> Non
     except (FileNotFoundError, ValueError):
         said = EVERYTHING
     first = max(said.log_from, max(gone) + timedelta(days=1))
-    unfinished = working / RETENTION_FILE
-    unfinished.write_bytes(Retention(first, first if with_figures else said.figures_from).to_bytes())
-    unfinished.replace(place)
+    write_whole(place, Retention(first, first if with_figures else said.figures_from).to_bytes())

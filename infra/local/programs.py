@@ -13,6 +13,7 @@ from pathlib import Path
 
 from infra.local.ready import HttpProbe, PingProbe, Probe
 from infra.local.settings import HOME, LOOPBACK, StackSettings
+from schemas.whole_files import write_whole
 
 ENV_FILE = "stack.env"
 PROCESS_PREFIXES = ("API_", "INFERENCE_", "MONITOR_", "BATCH_")
@@ -145,13 +146,10 @@ def write_env_file(settings: StackSettings, env: Mapping[str, str]) -> Path:
     """Leaves settings for later starts of this stack. Raises ValueError where a value holds a line break."""
     if any("\n" in text for pair in env.items() for text in pair):
         raise ValueError("a setting cannot hold a line break")
-    settings.state.mkdir(parents=True, exist_ok=True)
     path = settings.state / ENV_FILE
     head = "# Written by the demo; your own environment overrides these.\n"
     body = "".join(f"{name}={value}\n" for name, value in sorted(env.items()))
-    staged = path.with_suffix(".tmp")
-    staged.write_text(head + body, encoding="utf-8")
-    staged.replace(path)
+    write_whole(path, (head + body).encode())
     return path
 
 

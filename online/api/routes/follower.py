@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from online.api.files import read_or_none, write_whole
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get
@@ -19,6 +18,7 @@ from online.api.routes.manifests import ManifestStore
 from online.api.routes.view import ModelView
 from schemas.keys import routes_key
 from schemas.routes import RoutesDocument
+from schemas.whole_files import read_or_none, write_whole
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from online.api.files import read_or_none, write_whole
 from schemas.bundle import fetch_manifest, fetch_tokenizer, make_transform
 from schemas.features import FeatureTransform
 from schemas.manifest import TOKENIZER_FILE, Manifest, bundle_digest
+from schemas.whole_files import read_or_none, write_whole
 
 
 class ManifestStore:

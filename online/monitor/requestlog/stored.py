@@ -8,7 +8,6 @@ way of counting, is as good as absent. Rows, entities and inputs are never in it
 
 import hashlib
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from online.monitor.requestlog.counts import BINS, MEASURED
 from online.monitor.requestlog.files import LogFile
 from online.monitor.requestlog.kinds import SOURCES, Kind, Kinds
 from online.monitor.requestlog.rows import Latencies, Part, Requests, joined
+from schemas.whole_files import write_whole
 
 STORED_VERSION = 1
 _SUFFIX = ".figures"
@@ -63,18 +63,11 @@ class StoredDays:
 
     def save(self, day: int, parts: Sequence[StoredPart], kinds: Sequence[Kind]) -> None:
         """In place of what was kept of the day (since the epoch); nothing is kept of no parts. Raises OSError."""
-        name = f"date={datetime.fromtimestamp(day * 86_400, UTC):%Y-%m-%d}{_SUFFIX}"
-        path = self._folder / name
+        path = self._folder / f"date={datetime.fromtimestamp(day * 86_400, UTC):%Y-%m-%d}{_SUFFIX}"
         if not parts:
             path.unlink(missing_ok=True)
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self._folder / f".{name}"
-        with unfinished.open("wb") as file:
-            file.write(_encoded(parts, kinds, self._of))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        write_whole(path, _encoded(parts, kinds, self._of), is_durable=True)
 
 
 def _encoded(parts: Sequence[StoredPart], kinds: Sequence[Kind], of: str) -> bytes:
