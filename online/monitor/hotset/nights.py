@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
-from online.monitor.requestlog.counts import SOURCES, Counts, known_source, tally
+from online.monitor.requestlog.counts import Counts, tally
+from online.monitor.requestlog.kinds import SOURCES, known_source
 from online.monitor.requestlog.sql import ERROR, IMPORTED
 from online.monitor.windows import utc
 from schemas.history import Change, switches

@@ -10,18 +10,8 @@ import numpy.typing as npt
 
 from online.monitor.fleet import PeakMinute
 from online.monitor.overview.peaks import HITS, is_tail, needs_answer, read_hot_missed_peak, read_peak
-from online.monitor.requestlog.counts import (
-    BINS,
-    CELLS,
-    OTHER,
-    SOURCES,
-    TIMED,
-    Counts,
-    Kind,
-    cells,
-    known_source,
-    tallies,
-)
+from online.monitor.requestlog.counts import BINS, CELLS, TIMED, Counts, cells, tallies
+from online.monitor.requestlog.kinds import OTHER, SOURCES, Kind, known_source
 from online.monitor.requestlog.rows import Whole
 from online.monitor.requestlog.spans import Within
 from online.monitor.requestlog.sql import ERROR, IMPORTED, bin_ms

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from online.monitor.fleet import PeakMinute
-from online.monitor.requestlog.counts import Counts, Kind
+from online.monitor.requestlog.counts import Counts
+from online.monitor.requestlog.kinds import Kind
 from online.monitor.requestlog.spans import Within
 from online.monitor.requestlog.sql import ERROR, IMPORTED
 from online.monitor.windows import Window

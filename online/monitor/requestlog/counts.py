@@ -11,13 +11,11 @@ from typing import Self
 
 import numpy as np
 
-from online.monitor.requestlog.kinds import MAX_KINDS, OTHER, SOURCES, Kind, Kinds, known_source
+from online.monitor.requestlog.kinds import SOURCES, Kind, Kinds
 from online.monitor.requestlog.rows import Part, Whole
 from online.monitor.requestlog.spans import Spans, Within
 from online.monitor.requestlog.sql import AGE, BINS_PER_E, CONFIDENCE, TOTAL
 from schemas.names import STAGES
-
-__all__ = ["MAX_KINDS", "OTHER", "SOURCES", "Counts", "Kind", "Kinds", "known_source"]
 
 TIMED = (TOTAL, *STAGES)
 # What has cells. Confidences and ages are no latencies, but are kept, coarsened and merged as they are (`sql.py`).

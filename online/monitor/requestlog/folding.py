@@ -8,8 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from online.monitor.requestlog import sql
-from online.monitor.requestlog.counts import BINS, MEASURED, SOURCES, Kind, Kinds, known_source
+from online.monitor.requestlog.counts import BINS, MEASURED
 from online.monitor.requestlog.files import LogFolder
+from online.monitor.requestlog.kinds import SOURCES, Kind, Kinds, known_source
 from online.monitor.requestlog.rows import UNDATED, Latencies, Part, Requests, Small
 
 Latest = tuple[object, ...]

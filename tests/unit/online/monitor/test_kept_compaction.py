@@ -13,10 +13,10 @@ import pytest
 
 from batch_scoring.requestlog.compact import compact_model
 from online.monitor.overview.figures import Figures, read_figures
-from online.monitor.requestlog.counts import MAX_KINDS
 from online.monitor.requestlog.files import LogFolder
 from online.monitor.requestlog.keeper import keep
 from online.monitor.requestlog.kept import Coverage, KeptLog
+from online.monitor.requestlog.kinds import MAX_KINDS
 from online.monitor.requestlog.streams import StreamFolder
 from online.monitor.windows import RANGES, window_at
 from schemas.arrow import REQUEST_LOG
