@@ -1,7 +1,6 @@
 """One worker's parts, put together: what starts them, what stops them, and in which order."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -11,6 +10,7 @@ from dataclasses import asdict
 from types import FrameType
 from typing import Self
 
+from online import garbage
 from online.api.answering.answerer import Answerer
 from online.api.answering.cap import FreshCap
 from online.api.answering.computing import Computing
@@ -47,9 +47,6 @@ from online.tracing.spans import SpanSender
 from schemas.admission import Admission
 
 log = logging.getLogger(__name__)
-
-# Objects of a request die with it; looking for cycles each 700 of them costs more than it finds.
-_GC_THRESHOLDS = (20_000, 20, 20)
 
 # Writes and polls are on a link of their own, whose replies nobody waits for with an answer in hand.
 _BACKGROUND_BUDGET_S = 1.0
@@ -141,10 +138,7 @@ class Service:
             stack.callback(ticking.cancel)
             self._take_sigterm()
             await self._warm_up()
-            # What was made until now stays: collections, which stop every request, need not look at it again.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*_GC_THRESHOLDS)
+            garbage.settle()
             self._stack = stack.pop_all()
         return self
 

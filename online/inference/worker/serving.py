@@ -4,13 +4,13 @@ Runs in the event loop. Whatever ends the worker, those who wait are answered fi
 """
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext, suppress
 from typing import Any
 
+from online import garbage
 from online.inference.report import EXIT_DRAINED, State
 from online.inference.worker.connection import Connection
 from online.inference.worker.contract import Refused
@@ -33,8 +33,6 @@ _STATUS_S = 1.0
 _QUIET_S = 0.25
 _CLOSE_S = 1.0
 _RETRY_MS = 1000
-# Objects of a request die with it; looking for cycles each 700 of them costs more than it finds.
-_GC_THRESHOLDS = (20_000, 20, 20)
 
 
 class Worker:
@@ -121,10 +119,7 @@ class Worker:
                 lambda: Connection(server), options.host, 0, backlog=1024
             )
             board.address = f"{options.advertise_host}:{self._listener.sockets[0].getsockname()[1]}"
-        # What was made until now stays: collections need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
+        garbage.settle()
         board.state = State.READY
         fit = warm.batcher.time.fit
         log.info("ready", extra={"address": board.address, "tau0_ms": fit.tau0_ms, "alpha_ms": fit.alpha_ms})
