@@ -52,7 +52,7 @@ def test_in_every_worker_within_a_second(fresh: Fresh) -> None:
     path = f"{fresh.api.base}/v1/models/plain/predictions/e4"
     assert {httpx.get(path).json()["source"] for _ in range(30)} == {"precomputed"}
     assert fresh.invalidate("plain", "e4").status_code == 200
-    time.sleep(1.0)
+    time.sleep(1.0)  # what is promised
     sources = [httpx.get(path).json()["source"] for _ in range(30)]
     assert "precomputed" not in sources
 

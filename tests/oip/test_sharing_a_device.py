@@ -16,10 +16,17 @@ from tests.support.oip import outputs_of, post
 BATCHES = 'hotset_inference_batches_total{model="tiny",version="1"}'
 
 
-async def busy(http: httpx.AsyncClient, batches: int) -> "asyncio.Task[httpx.Response]":
-    """Keeps the device busy for so many full batches, of 28 ms each."""
-    ahead = asyncio.create_task(post(http, {"inputs": json_inputs(random_rows(batches * MAX_BATCH_ROWS))}))
-    await asyncio.sleep(0.03)
+QUEUED = 'hotset_inference_queued_rows{model="tiny",version="1"}'
+AHEAD_BATCHES = 60  # of 28 ms each
+
+
+async def busy(node: NodeProcess, http: httpx.AsyncClient) -> "asyncio.Task[httpx.Response]":
+    """Keeps the device busy for more than half a second from when this returns; workers report each second."""
+    rows = random_rows(AHEAD_BATCHES * MAX_BATCH_ROWS)
+    ahead = asyncio.create_task(post(http, {"inputs": json_inputs(rows)}))
+    while not await counted(node, QUEUED):
+        assert not ahead.done()
+        await asyncio.sleep(0.01)
     return ahead
 
 
@@ -28,7 +35,7 @@ async def test_requests_for_different_outputs_share_a_batch_and_each_has_its_own
 ) -> None:
     await settled(node)
     before = await counted(node, BATCHES)
-    ahead = await busy(http, 10)
+    ahead = await busy(node, http)
     wanted = [["late"], ["minutes"], ["minutes", "late"], []]
     asked = [random_rows(2, seed) for seed in range(len(wanted))]
     answers = await asyncio.gather(
@@ -44,12 +51,14 @@ async def test_requests_for_different_outputs_share_a_batch_and_each_has_its_own
         for name, values in found.items():
             column = expected[:, ("late", "minutes").index(name)]
             np.testing.assert_allclose(values, column, rtol=1e-5, atol=1e-6)
-    await grows(node, BATCHES, before, 11)
-    assert await counted(node, BATCHES) == before + 11  # ten of what was ahead, one of all four
+    await grows(node, BATCHES, before, AHEAD_BATCHES + 1)
+    assert await counted(node, BATCHES) == before + AHEAD_BATCHES + 1  # one of all four
 
 
-async def test_what_has_a_lower_priority_is_served_after_what_came_later(http: httpx.AsyncClient) -> None:
-    ahead = await busy(http, 12)
+async def test_what_has_a_lower_priority_is_served_after_what_came_later(
+    node: NodeProcess, http: httpx.AsyncClient
+) -> None:
+    ahead = await busy(node, http)
 
     async def ended_s(tensors: list[Tensor], priority: int) -> float:
         body = {"inputs": json_inputs(tensors), "parameters": {"priority": priority}}
@@ -57,7 +66,7 @@ async def test_what_has_a_lower_priority_is_served_after_what_came_later(http: h
         return time.monotonic()
 
     low = asyncio.create_task(ended_s(random_rows(MAX_BATCH_ROWS), 2))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # it comes first; should it not, the others are served first all the more
     high = [asyncio.create_task(ended_s(random_rows(MAX_BATCH_ROWS), priority)) for priority in (0, 1)]
     assert max(await asyncio.gather(*high)) < await low
     await ahead

@@ -61,6 +61,7 @@ class Caller:
 
     def __init__(self, flights: Flights, tier: Tier, patience_s: float = 10.0) -> None:
         view, self.connection, self.told = small_view(), Connected(), list[Any]()
+        self.ended = asyncio.Event()
         deadline_s = asyncio.get_running_loop().time() + patience_s
         outcome = Outcome("e", view.stable)
         self.miss = Miss(Item("e", b"e", {}), outcome, view.stable, MissReason.CALLER_FEATURES, digest=b"d")
@@ -70,6 +71,7 @@ class Caller:
 
     def on_answer(self, outcome: Outcome) -> None:
         self.told.append(outcome.error or outcome.source)
+        self.ended.set()
 
     def on_error(self, error: Exception) -> None:
         self.told.append(error)
@@ -145,7 +147,7 @@ async def test_a_leaders_failure_is_not_who_joined_its() -> None:
 async def test_who_joined_keeps_a_deadline_of_its_own() -> None:
     flights, tier = Flights(), Tier()
     leader, follower = Caller(flights, tier), Caller(flights, tier, patience_s=0.02)
-    await asyncio.sleep(0.05)
+    await asyncio.wait_for(follower.ended.wait(), 5)
     (error,) = follower.told
     assert isinstance(error, DeadlineExceeded)
     tier.land(RESULT)
