@@ -78,7 +78,7 @@ def _paced(buffer: Any, rows: int) -> None:
     began_s, added = time.monotonic(), 0
     while added < rows:
         for _ in range(min(rows, int((time.monotonic() - began_s) * RATE_PER_S)) - added):
-            buffer.add("m", row(added))
+            add(buffer, added)
             added += 1
         time.sleep(STEP_S)
 
@@ -88,29 +88,30 @@ def _fast(buffer: Any, rows: int, written: Callable[[], int]) -> None:
         if number % 1000 == 0:
             while number - written() > _WAITING_ROWS:
                 time.sleep(STEP_S)
-        buffer.add("m", row(number))
+        add(buffer, number)
 
 
-def row(number: int) -> tuple[object, ...]:
-    """Of the log, nine hits to a live answer; one in a hundred with inputs and outputs."""
-    now_us, is_live, is_sampled = time.time_ns() // 1000, number % 10 == 0, number % 100 == 0
-    source, reason = ("live", "not_selected") if is_live else ("precomputed", None)
-    live_us = (400, 3000, 60, 5000) if is_live else (None, None, None, None)
-    inputs = '{"distance":1020.0,"delay":3.5,"airline":"UA"}' if is_sampled else None
-    return (
-        *(
-            now_us,
-            f"4bf92f3577b34da6{number:08x}",
-            f"UA{number % 50_000}-EWR-IAH",
-            "7",
-            "20261129T0200Z-1",
-            None,
-            None,
-        ),
-        *(source, reason, 200, None, "on time", 0.93, 3_600_000),
-        *(900 + number % 500, 40, 600, *live_us, 30),
-        *(8 if is_live else None, False, inputs, [0.07] if is_sampled else None),
+def add(buffer: Any, number: int) -> None:
+    """Nine plain hits to a live answer; one answer in a hundred with inputs and outputs."""
+    now_us, request_id, entity = (
+        time.time_ns() // 1000,
+        f"4bf92f3577b34da6{number:08x}",
+        f"UA{number % 50_000}-EWR",
     )
+    is_live, is_sampled = number % 10 == 0, number % 100 == 0
+    total_us, generation = 900 + number % 500, "20261129T0200Z-1"
+    if not is_live:
+        times_us = (total_us, 40, 600, 30)
+        hit = ("7", generation, "on time", 0.93, now_us, now_us // 1000 - 3_600_000, *times_us)
+        buffer.hits["m"].add((request_id.encode(), entity.encode(), *hit))
+        return
+    inputs = '{"distance":1020.0,"delay":3.5,"airline":"UA"}' if is_sampled else None
+    row = (
+        *(now_us, request_id, entity, "7", generation, None, None, "live", "not_selected", 200, None, "on time"),
+        *(0.93, 3_600_000, total_us, 40, 600, 400, 3000, 60, 5000, 30, 8, False, inputs),
+        [0.07] if is_sampled else None,
+    )
+    buffer.add("m", row)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ from online.api.answering.outcome import Item, Outcome
 from online.api.http.batch_hits import BatchHits
 from online.api.http.body import parse_batch, parse_json
 from online.api.http.exchange import Exchange
-from online.api.http.lanes import Lane, sampled_hit, told
+from online.api.http.lanes import Lane, told
 from online.api.http.sending import outcome_lines, send, us_since
 from online.api.http.teller import Teller
 from online.api.lookup.clock import RedisClock
-from online.api.requestlog.buffer import Row
+from online.api.requestlog.columns import Row
+from online.api.requestlog.hit_rows import HitRow, whole_row
 from online.api.tracing import EXECUTE
 from online.errors import ServingError
 
@@ -46,10 +47,8 @@ class Batches:
         outcomes = [one for one in answers if isinstance(one, Outcome)] or [Outcome(lookup_us=lookup_us)]
         send(asked, 200, body, None, outcome_lines(asking, outcomes, route_us, post_us))
         times_us = (us_since(asked.started_ns), route_us, lookup_us, post_us)
-        rows = self._log(asking, lane, asked, parsed, answers, now_us, times_us)
-        if rows:
-            longest = max(rows, key=lambda row: row[EXECUTE] or 0)  # type: ignore[arg-type,return-value]
-            self._teller.trace(asked, asking.view.document.model, longest, len(rows))
+        row = self._log(asking, lane, asked, parsed, answers, now_us, times_us)
+        self._teller.trace(asked, asking.view.document.model, row, len(answers))
 
     async def _answers(
         self, asking: Asking, lane: Lane | None, parsed: _Parsed, began_ns: int
@@ -82,24 +81,23 @@ class Batches:
         answers: _Answers,
         now_us: int,
         times_us: tuple[int, int, int, int],
-    ) -> list[Row]:
-        """The rows, in order. `times_us`: in total, before the look-up, of it, and for the answers' text."""
+    ) -> Row | None:
+        """The row of what took longest. `times_us`: in total, before the look-up, of it, and for the text."""
         sink, samples, request_id = self._teller.sink, self._teller.samples, asked.request_id
         if sink is None:
-            return []
-        rows: list[Row] = []
-        model = asking.view.document.model
+            return None
+        longest: Row | None = None
+        own_id = request_id.encode()
+        hit: HitRow | None = None
         general_us = (times_us[0], times_us[1], times_us[3])
         for item, one in zip(parsed, answers, strict=True):
             if isinstance(one, Kept) and lane is not None and isinstance(item, Item):
-                sampled = sampled_hit(samples, request_id, lane, item.raw, one)
-                row = lane.row(one, item.entity, request_id, now_us, times_us, sampled)
-                sink.add(model, row)
-                rows.append(row)
+                hit = lane.log(sink, samples, one, item.raw, own_id, now_us, times_us)
             elif isinstance(one, Outcome):
-                logged = self._teller.log(asking.view, request_id, item, one, now_us, general_us)
-                rows += [logged] if logged else []
-        return rows
+                row = self._teller.log(asking.view, request_id, item, one, now_us, general_us)
+                if row and (longest is None or (row[EXECUTE] or 0) > (longest[EXECUTE] or 0)):  # type: ignore[operator]
+                    longest = row
+        return whole_row(hit) if longest is None and hit is not None else longest
 
 
 def _refused(asking: Asking, error: ServingError) -> Outcome:

@@ -16,12 +16,13 @@ from online.api.answering.l1 import L1, Kept
 from online.api.answering.outcome import Item
 from online.api.http.exchange import Exchange
 from online.api.http.head import SPAN_NAMES, Kind
-from online.api.http.lanes import Lane, Lanes, sampled_hit, told
+from online.api.http.lanes import Lane, Lanes, told
 from online.api.http.sink import LogSink
 from online.api.http.steps import Steps
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
+from online.api.requestlog.hit_rows import whole_row
 from online.api.requestlog.samples import Samples
 from online.api.tracing import AnswerTracer
 from schemas.keys import MAX_PLAIN_FIELD_BYTES
@@ -55,7 +56,7 @@ class Hits:
         self._lanes, self._link, self._l1, self._clock = lanes, link, l1, clock
         self._invalidations, self._sink = invalidations, sink
         self._samples, self._tracer, self.give_back = samples, tracer, give_back
-        self._landed = Steps[Hit](self._is_told, self._is_sent, self._log, failed=self._fail)
+        self._landed = Steps[Hit](self._is_told, self._send, self._log, failed=self._fail)
 
     def take_plain(self, exchange: Exchange, model: str) -> bool:
         """As `take`, by the path alone, of a request that has not been checked."""
@@ -99,9 +100,9 @@ class Hits:
         self._tell(hit, hit.kept)
         return True
 
-    def _is_sent(self, hit: "Hit") -> bool:
+    def _send(self, hit: "Hit") -> bool:
         hit.exchange.answer(200, hit.head, hit.body)
-        return True
+        return self._sink is not None
 
     def _fail(self, hit: "Hit", error: Exception) -> None:
         """A mistake of ours costs this request the short way."""
@@ -115,7 +116,7 @@ class Hits:
         hit.lookup_us = (post_ns - hit.began_ns) // 1000
         hit.now_us = now_us = self._clock.now_us()
         now_ms = now_us // 1000
-        request_id = exchange.request_id.encode()
+        hit.request_id = request_id = exchange.request_id.encode()
         # One that we made needs no quoting.
         quoted = request_id if exchange.head.request_id is None else orjson.dumps(exchange.request_id)[1:-1]
         hit.body = told(kept, quoted, now_ms)
@@ -129,16 +130,14 @@ class Hits:
 
     def _log(self, hit: "Hit") -> bool:
         sink, exchange, lane, kept = self._sink, hit.exchange, hit.lane, hit.kept
-        if sink is None:
-            return False
+        assert sink is not None
         assert kept is not None
-        request_id, total_us = exchange.request_id, (time.perf_counter_ns() - exchange.started_ns) // 1000
-        sampled = sampled_hit(self._samples, request_id, lane, hit.raw, kept)
+        total_us = (time.perf_counter_ns() - exchange.started_ns) // 1000
         times_us = (total_us, hit.route_us, hit.lookup_us, hit.post_us)
-        row = lane.row(kept, hit.raw.decode(), request_id, hit.now_us, times_us, sampled)
-        sink.add(lane.version.model, row)
+        row = lane.log(sink, self._samples, kept, hit.raw, hit.request_id, hit.now_us, times_us)
         if self._tracer is not None and exchange.trace is not None:
-            self._tracer.end(exchange.trace, SPAN_NAMES[exchange.target.kind], lane.version.model, row)
+            name = SPAN_NAMES[exchange.target.kind]
+            self._tracer.end(exchange.trace, name, lane.version.model, whole_row(row))
         return True
 
 
@@ -149,15 +148,16 @@ class Hit:
         checked: the request, where it was checked before it came this way.
         kept: what is answered, once that is known.
         replies: Redis's, where it was asked.
-        head, body, now_us, lookup_us, post_us: set when the answer is made.
+        head, body, request_id, now_us, lookup_us, post_us: set when the answer is made.
     """
 
     __slots__ = (
         *("_hits", "_is_done", "began_ns", "body", "checked", "exchange", "head", "kept", "lane", "lookup_us"),
-        *("now_us", "post_us", "raw", "replies", "route_us"),
+        *("now_us", "post_us", "raw", "replies", "request_id", "route_us"),
     )
     head: bytes
     body: bytes
+    request_id: bytes
     now_us: int
     lookup_us: int
     post_us: int

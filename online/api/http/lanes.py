@@ -12,8 +12,9 @@ import orjson
 from online.api.answering.l1 import L1, Kept
 from online.api.http.conditional import etag_of_numbers
 from online.api.http.documents import rfc3339
+from online.api.http.sink import LogSink
 from online.api.lookup.resp import Command, get, hget
-from online.api.requestlog.buffer import Row
+from online.api.requestlog.hit_rows import HitRow, whole_row
 from online.api.requestlog.samples import Samples
 from online.api.routes.view import Layer, ModelView, VersionView
 from schemas.codec import HEAD_BYTES, CorruptValue, unpack
@@ -65,41 +66,34 @@ class Lane(NamedTuple):
             l1.put(version.l1_prefix + raw, kept)
         return kept
 
-    def row(
+    def log(
         self,
+        sink: LogSink,
+        samples: Samples,
         kept: Kept,
-        entity: str,
-        request_id: str,
+        raw: bytes,
+        request_id: bytes,
         now_us: int,
         times_us: tuple[int, int, int, int],
-        sampled: tuple[str | None, list[float | None]] | None,
-    ) -> Row:
-        """As `documents.log_row`. `times_us`: in total, before the look-up, of it, and for the answer's text."""
-        answer, (total_us, route_us, lookup_us, post_us) = kept.answer, times_us
-        age_ms = max(0, now_us // 1000 - kept.computed_at_ms)
-        label, confidence = answer.label, answer.confidence
-        inputs, outputs = sampled or (None, None)
+    ) -> HitRow:
+        """Leaves such an answer's row. `times_us`: in total, before the look-up, of it, and for the text."""
+        version, answer, (total_us, route_us, lookup_us, post_us) = self.version, kept.answer, times_us
         # As one flat tuple: put together from parts it takes three times as long.
-        return (
-            now_us, request_id, entity, self.version.name, kept.generation, None, None, Source.PRECOMPUTED, None,
-            200, None, label, confidence, age_ms, total_us, route_us, lookup_us, None, None, None, None, post_us,
-            None, False, inputs, outputs,
+        row = (
+            request_id, raw, version.name, kept.generation, answer.label, answer.confidence, now_us,
+            kept.computed_at_ms, total_us, route_us, lookup_us, post_us,
         )  # fmt: skip
+        if samples.takes(request_id, raw):
+            samples.offer(request_id.decode(), self.view, version, raw, self.layer.generation, kept.outputs)
+            sink.add(version.model, whole_row(row, *samples.parts(self.view, version, raw, None, kept.outputs)))
+        else:
+            sink.hits[version.model].add(row)
+        return row
 
 
 def told(kept: Kept, request_id: bytes, now_ms: int) -> bytes:
     """The answer's whole text. `request_id` as it stands between the quotes of JSON."""
     return kept.rendered + _TAIL % (max(0, now_ms - kept.computed_at_ms) / 1000, request_id)
-
-
-def sampled_hit(
-    samples: Samples, request_id: str, lane: Lane, raw: bytes, kept: Kept
-) -> tuple[str | None, list[float | None]] | None:
-    """What is logged beside the row of an answer of the sample; None of any other."""
-    if not samples.takes(request_id, raw):
-        return None
-    samples.offer(request_id, lane.view, lane.version, raw, lane.layer.generation, kept.outputs)
-    return samples.parts(lane.view, lane.version, raw, None, kept.outputs)
 
 
 class Lanes:

@@ -75,7 +75,7 @@ class Predictions:
         lanes = Lanes(views)
         self._teller = Teller(l1, sink, samples, tracer)
         self._batches = Batches(answerer, BatchHits(lanes, link, l1, invalidations), self._teller, clock)
-        self.answers = Steps["_One"](
+        self._answers = Steps["_One"](
             *(self._tell, self._send, self._log), failed=lambda one, error: self._fail(one.asked, error)
         )
         self._hits = Hits(
@@ -246,7 +246,7 @@ class _One:
 
     def on_answer(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        self._predictions.answers.add(self)
+        self._predictions._answers.add(self)
 
     def on_miss(self, miss: Miss) -> None:
         if miss.tensors is None:

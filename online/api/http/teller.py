@@ -7,7 +7,7 @@ from online.api.http.documents import log_row, result_json
 from online.api.http.exchange import Exchange
 from online.api.http.head import SPAN_NAMES
 from online.api.http.sink import LogSink
-from online.api.requestlog.buffer import Row
+from online.api.requestlog.columns import Row
 from online.api.requestlog.samples import Samples
 from online.api.routes.view import ModelView
 from online.api.tracing import AnswerTracer
@@ -52,11 +52,12 @@ class Teller:
         if self.sink is None:
             return None
         row = log_row(outcome, request_id, now_us, *times_us)
-        if outcome.outputs is not None and isinstance(item, Item) and self.samples.takes(request_id, item.raw):
-            sampled = self.samples.parts(view, outcome.version, item.raw, outcome.record, outcome.outputs)
+        outputs, takes = outcome.outputs, self.samples.takes
+        if outputs is not None and isinstance(item, Item) and takes(request_id.encode(), item.raw):
+            sampled = self.samples.parts(view, outcome.version, item.raw, outcome.record, outputs)
             row = (*row[:-2], *sampled)
             if outcome.source is Source.PRECOMPUTED and outcome.version and outcome.generation:
-                hit = (outcome.version, item.raw, outcome.generation, outcome.outputs)
+                hit = (outcome.version, item.raw, outcome.generation, outputs)
                 self.samples.offer(request_id, view, *hit)
         self.sink.add(view.document.model, row)
         return row

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client import Histogram
 
+from online.api.requestlog.columns import Numbers, Same
+
 Float64Array = npt.NDArray[np.float64]
 
 
@@ -25,6 +27,10 @@ class FoldedHistogram(Histogram):
 
 def numbers(values: Sequence[object]) -> Float64Array | None:
     """(n,) float64 with NaN for None; None where there is no number at all, as in most columns of hits."""
+    if isinstance(values, Numbers):
+        return values.array.astype(np.float64)
+    if isinstance(values, Same):
+        return None if values.value is None else np.full(len(values), values.value, dtype=np.float64)
     if values.count(None) == len(values):
         return None
     return np.array(values, dtype=np.float64)

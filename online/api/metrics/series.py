@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from online.api.metrics.folding import FoldedHistogram, by_value, counts_of, numbers, picked, tally
 from online.api.metrics.slots import forget_dead
-from online.api.requestlog.buffer import Columns
+from online.api.requestlog.columns import Columns
 from schemas.names import STAGES
 
 # Places in `schemas.arrow.REQUEST_LOG`, held against it by a test: importing it here would load pyarrow.
@@ -90,9 +90,9 @@ class Metrics:
         )
         self.disk = made.gauge("disk_free_bytes", "Left for the unfinished request log", "livemin")
 
-    def fold(self, columns_by_model: Mapping[str, Columns], refused: Mapping[str, int]) -> None:
-        """Called by the log's thread, once a second."""
-        for model, columns in columns_by_model.items():
+    def fold(self, taken: Sequence[tuple[str, Columns]], refused: Mapping[str, int]) -> None:
+        """Called by the log's thread, once a second. `taken`: columns with their model."""
+        for model, columns in taken:
             self._fold_model(model, columns)
         for code, count in refused.items():
             self.problems.labels("", code).inc(count)

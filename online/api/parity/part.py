@@ -1,6 +1,6 @@
 """Continuous parity of one worker, put together: the checks, their log and their counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -10,7 +10,8 @@ from online.api.lookup.clock import RedisClock
 from online.api.lookup.link import RedisLink
 from online.api.parity.checks import ParityChecks
 from online.api.parity.metrics import ParityMetrics
-from online.api.requestlog.buffer import Columns, LogBuffer
+from online.api.requestlog.buffer import LogBuffer
+from online.api.requestlog.columns import Columns
 from online.api.requestlog.writer import PARITY, LogWriter
 from online.api.routes.view import ModelView
 from online.api.settings import ApiSettings
@@ -61,5 +62,5 @@ class Parity:
         await self._stack.aclose()
 
 
-def _fold_nothing(columns: Mapping[str, Columns], refused: Mapping[str, int]) -> None:
+def _fold_nothing(taken: Sequence[tuple[str, Columns]], refused: Mapping[str, int]) -> None:
     """The checks count for themselves."""

@@ -1,10 +1,12 @@
-"""Columns of plain values to one Arrow batch of a log. A bad value costs itself, never its column."""
+"""Columns of a log to one Arrow batch. A bad value costs itself, never its column."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from online.api.requestlog.columns import Coded, Numbers, Same, Texts
 from schemas.arrow import REQUEST_LOG
 
 
@@ -26,11 +28,33 @@ def warm_up() -> None:
 
 def _array(field: Any, values: Sequence[object]) -> tuple[Any, int]:
     try:
-        return pa.array(values, field.type), 0
+        return _whole(field.type, values), 0
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        kept = [_usable(field, value) for value in values]
-        lost = sum(a is not b for a, b in zip(kept, values, strict=True))
+        given = [*values]
+        kept = [_usable(field, value) for value in given]
+        lost = sum(a is not b for a, b in zip(kept, given, strict=True))
         return pa.array(kept, field.type), lost
+
+
+def _whole(of: Any, values: Sequence[object]) -> Any:
+    """Raises what Arrow does for values that it does not take."""
+    match values:
+        case Same(value=None):
+            return pa.nulls(len(values), of)
+        case Same():
+            return pa.repeat(pa.scalar(values.value, of), len(values))
+        case Numbers():
+            return pa.array(values.array, of, from_pandas=True)
+        case Coded():
+            return pa.array(values.values, of).take(pa.array(values.codes))
+        case Texts():
+            offsets = np.concatenate([[0], values.ends]).astype(np.int32)
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values.data)]
+            array = pa.Array.from_buffers(of, len(values), buffers)
+            array.validate(full=True)
+            return array
+        case _:
+            return pa.array(values, of)
 
 
 def _usable(field: Any, value: object) -> object:

@@ -1,29 +1,40 @@
 """The request log's buffer of one worker: rows in, columns out once a second.
 
-Appending one tuple is all that an answer pays; a row is whole or not there, whatever fails in
-between. Rows become columns where they leave the buffer, in the writer's thread.
+Appending is all that an answer pays; a row is whole or not there, whatever fails in between. Rows become
+columns where they leave the buffer, in the writer's thread.
 """
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-Row = tuple[object, ...]
-Columns = list[Sequence[object]]
+from online.api.requestlog.columns import Columns, Row
+from online.api.requestlog.hit_rows import HitRows
+from online.api.requestlog.queues import left
 
 
 class LogBuffer:
-    """Appended to by the event loop, taken from by the writer's thread, by atomic operations of a deque."""
+    """Appended to by the event loop, taken from by the writer's thread, by atomic operations of a deque.
+
+    Attributes:
+        hits: rows of plain hits, by model.
+    """
 
     def __init__(self, models: Sequence[str], max_rows: int) -> None:
+        """`max_rows`: that wait for the writer, of each model as plain hits and as others."""
         self._max_rows = max_rows
         self._rows: dict[str, deque[Row]] = {model: deque() for model in models}
+        self.hits: Mapping[str, HitRows] = {model: HitRows(max_rows) for model in models}
         self._refused: deque[str] = deque(maxlen=max_rows)
-        self.dropped = 0
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped + sum(hits.dropped for hits in self.hits.values())
 
     def add(self, model: str, row: Row) -> None:
         rows = self._rows[model]
         if len(rows) >= self._max_rows:
-            self.dropped += 1
+            self._dropped += 1
         else:
             rows.append(row)
 
@@ -31,13 +42,16 @@ class LogBuffer:
         """A request for no model that exists: counted, since no log is its own."""
         self._refused.append(code)
 
-    def take(self) -> dict[str, Columns]:
-        """The columns of each model that has rows, in the order of the log's schema; they leave the buffer."""
-        taken: dict[str, Columns] = {}
+    def take(self) -> list[tuple[str, Columns]]:
+        """Columns with their model, in the order of the log's schema; a model may have several. They leave."""
+        taken: list[tuple[str, Columns]] = []
+        for model, hits in self.hits.items():
+            if columns := hits.take():
+                taken.append((model, columns))
         for model, rows in self._rows.items():
-            if found := [rows.popleft() for _ in range(len(rows))]:
-                taken[model] = [*zip(*found, strict=True)]
+            if found := left(rows):
+                taken.append((model, [*zip(*found, strict=True)]))
         return taken
 
     def take_refused(self) -> Mapping[str, int]:
-        return Counter(self._refused.popleft() for _ in range(len(self._refused)))
+        return Counter(left(self._refused))

@@ -47,9 +47,9 @@ class Samples:
         self._limit = share * 0x1_0000_0000
         self._never, self._record_of, self.offer = frozenset(never), record_of, offer
 
-    def takes(self, request_id: str, entity: bytes) -> bool:
+    def takes(self, request_id: bytes, entity: bytes) -> bool:
         """Whether this answer is of the sample. All that an answer pays that is not."""
-        return crc32(entity, crc32(request_id.encode())) < self._limit  # as `place_of`, without a call
+        return crc32(entity, crc32(request_id)) < self._limit  # as `place_of`, without a call
 
     def parts(
         self,

@@ -8,12 +8,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from online.api.requestlog.buffer import Columns, LogBuffer
+from online.api.requestlog.buffer import LogBuffer
+from online.api.requestlog.columns import Columns
 from online.pauses import Pauses
 from schemas.names import STREAM_SUFFIX, parity_hour_path, requests_hour_path
 
@@ -49,7 +50,7 @@ class LogWriter:
     """Use as `with`; the end folds what is left, and turns this worker's streams into Parquet.
 
     Args:
-        fold: gets each second's columns by model, and the counts of refused requests: the metrics.
+        fold: gets each second's columns with their models, and the counts of refused requests: the metrics.
         kept: the log whose rows the buffer holds; each has a `folder` of its own.
     """
 
@@ -61,7 +62,7 @@ class LogWriter:
         rotate_s: float,
         rotate_bytes: int,
         max_bytes: int,
-        fold: Callable[[Mapping[str, Columns], Mapping[str, int]], None],
+        fold: Callable[[Sequence[tuple[str, Columns]], Mapping[str, int]], None],
         kept: Kept = REQUESTS,
     ) -> None:
         self._kept = kept
@@ -111,7 +112,7 @@ class LogWriter:
     def _fold_once(self) -> None:
         taken = self._buffer.take()
         self._fold(taken, self._buffer.take_refused())
-        for model, columns in taken.items():
+        for model, columns in taken:
             try:
                 self._append(model, columns)
             except OSError as error:

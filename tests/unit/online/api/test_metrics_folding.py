@@ -50,7 +50,7 @@ def test_versions_without_end_have_one_label_together() -> None:
             "source": "live",
             "total_us": 9,
         }
-        metrics.fold({"m": [(value,) for value in row.values()]}, {})
+        metrics.fold([("m", [(value,) for value in row.values()])], {})
     found = {
         one.labels["version"]: one.value for one in metrics.answers.collect()[0].samples if "total" in one.name
     }

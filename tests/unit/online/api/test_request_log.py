@@ -1,7 +1,7 @@
 """The request log from buffer to Parquet: nothing lost but what is counted, nothing sunk by one bad value."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from online.api import tracing
 from online.api.metrics import series
 from online.api.requestlog.arrays import to_batch
-from online.api.requestlog.buffer import Columns, LogBuffer
+from online.api.requestlog.buffer import LogBuffer
+from online.api.requestlog.columns import Columns
 from online.api.requestlog.stream import LogStream, claim
 from online.api.requestlog.writer import LogWriter
 from schemas.arrow import REQUEST_LOG
@@ -32,7 +33,7 @@ def row(request_id: str, entity: str | None = "a", when: datetime = NOW, **chang
     return tuple((values | changed).values())
 
 
-def no_metrics(columns: Mapping[str, Columns], refused: Mapping[str, int]) -> None:
+def no_metrics(taken: Sequence[tuple[str, Columns]], refused: Mapping[str, int]) -> None:
     """These tests are about the log alone."""
 
 
