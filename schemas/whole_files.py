@@ -16,6 +16,11 @@ def write_whole(path: Path, content: bytes, *, is_durable: bool = False) -> None
     staged.replace(path)
 
 
+def staged_of(path: Path) -> list[Path]:
+    """What writers of this file that were killed have left beside it; nobody may be writing it now."""
+    return [*path.parent.glob(f".{path.name}.*")]
+
+
 def read_or_none(path: Path) -> bytes | None:
     try:
         return path.read_bytes()

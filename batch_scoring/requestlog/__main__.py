@@ -7,12 +7,12 @@ reason in words.
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from batch_scoring.requestlog.compact import compact_model
-from batch_scoring.requestlog.hours import NotPossible, local_root, models_of
+from batch_scoring.requestlog.compact import Compacted, Unfinished, Work, compact_model, one_by_one
+from batch_scoring.requestlog.hours import Hour, NotPossible, local_root, models_of
 from batch_scoring.requestlog.import_log import BadLog, import_log
 from batch_scoring.requestlog.retention import old_days, remove_days
 from batch_scoring.settings import BatchSettings
@@ -45,8 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     compaction = commands.add_parser(
         "compact",
         help="make the many files of each closed hour few",
-        description="Merges the small files of each hour that is over. Readers see every row once, at any time;"
-        " killed in between, it goes on where it stopped. The data root must be a local folder.",
+        description="Merges the small files of each hour that is over, as a Spark job with a task for each hour."
+        " Readers see every row once, at any time; killed in between, it goes on where it stopped. The data root"
+        " must be a folder: on a cluster, one that all its machines have under the same path.",
+    )
+    compaction.add_argument(
+        "--here", action="store_true", help="in this process, one hour after the other, without Spark"
     )
     compaction.add_argument("--model", help="default: every model that has a log")
     compaction.add_argument(
@@ -95,11 +99,23 @@ def _compact(given: argparse.Namespace) -> None:
     root = local_root(given.data_url)
     for model in _models(given.model, root):
         closed_for = timedelta(minutes=given.closed_minutes)
-        done = compact_model(root, model, datetime.now(UTC), closed_for, given.max_mb * _MIB)
+        spread = one_by_one if given.here else _by_spark
+        done = compact_model(root, model, datetime.now(UTC), closed_for, given.max_mb * _MIB, spread)
         sys.stdout.write(
             f"{model}: {done.hours:,} hours compacted, {done.files_before:,} files became {done.files_after:,},"
             f" {done.rows:,} rows merged, {done.aside:,} files set aside\n"
         )
+
+
+def _by_spark(work: Work, hours: Sequence[Hour]) -> Iterable[Compacted]:
+    # Here, since the other commands need no Spark.
+    from batch_scoring.session import TaskFailed, run_tasks, spark_session
+
+    with spark_session("hotset-compaction") as spark:
+        try:
+            return run_tasks(spark, work, hours)
+        except TaskFailed as error:
+            raise Unfinished(str(error)) from error
 
 
 def _retain(given: argparse.Namespace) -> None:
@@ -132,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BadLog, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    except OSError as error:
+    except (OSError, Unfinished) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0

@@ -24,9 +24,11 @@ import logging
 import os
 import shutil
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -36,17 +38,22 @@ from batch_scoring.hotset.log_files import LogFiles
 from batch_scoring.requestlog.exchange import exchange, make_durable
 from batch_scoring.requestlog.hours import Hour, compacted, hours_of, locked, parquet_files
 from batch_scoring.requestlog.merge import Damaged, SameSchema, by_schema, merge
+from batch_scoring.requestlog.turns import Turn
 from schemas.names import COMPACTED_FILE
-from schemas.whole_files import write_whole
+from schemas.whole_files import staged_of, write_whole
 
 LOG = logging.getLogger(__name__)
 # A file of this share of the greatest size is left as it is: it would be copied for little.
 _LARGE_SHARE = 0.5
 
 
+class Unfinished(Exception):
+    """The work on an hour failed. What is done stays done; the same call goes on from there."""
+
+
 @dataclass(slots=True)
 class Compacted:
-    """What a run did. `files_before` and `files_after` are of the hours that were compacted."""
+    """What was done. `files_before` and `files_after` are of the hours that were compacted."""
 
     hours: int = 0
     files_before: int = 0
@@ -54,23 +61,65 @@ class Compacted:
     rows: int = 0
     aside: int = 0
 
+    def __add__(self, other: "Compacted") -> "Compacted":
+        return Compacted(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
-def compact_model(root: Path, model: str, now: datetime, closed_for: timedelta, max_bytes: int) -> Compacted:
+
+Work = Callable[[Iterable[Hour]], Iterator[Compacted]]
+Spread = Callable[[Work, Sequence[Hour]], Iterable[Compacted]]
+
+
+def one_by_one(work: Work, hours: Sequence[Hour]) -> Iterable[Compacted]:
+    """In this process, as they come."""
+    return work(hours)
+
+
+def compact_model(
+    root: Path,
+    model: str,
+    now: datetime,
+    closed_for: timedelta,
+    max_bytes: int,
+    spread: Spread = one_by_one,
+) -> Compacted:
     """Compacts the hours of a model that ended so long ago; again, it does nothing.
+
+    Args:
+        spread: has the work done for hours, anywhere from where `root` is the same folder; not called for none.
 
     Raises:
         NotPossible: another process is at it.
         OSError: the disk is full, or its file system cannot exchange folders; readers see what they saw before.
+        Unfinished: `spread` says so.
     """
-    done = Compacted()
     with locked(root, model):
         hours = [hour for hour in hours_of(root, model) if hour.end + closed_for <= now]
-        for number, hour in enumerate(hours, start=1):
-            before = done.hours
+        hours = [hour for hour in hours if _is_open(hour, max_bytes)]
+        if not hours:
+            return Compacted()
+        LOG.info("%s: %d hours to look after", model, len(hours))
+        work = partial(_compact_hours, Turn.begin(root, model), max_bytes)
+        return sum(spread(work, hours), Compacted())
+
+
+def _is_open(hour: Hour, max_bytes: int) -> bool:
+    """Whether there may be something to do: quick to say, since most hours are done with."""
+    if hour.staged.is_dir() or hour.journal.exists() or staged_of(hour.journal):
+        return True
+    _, gone = compacted(hour.live)
+    files = parquet_files(hour.live)
+    small = [path for path in files if path.stat().st_size < max_bytes * _LARGE_SHARE]
+    return len(small) > 1 or any(path.name in gone for path in files)
+
+
+def _compact_hours(turn: Turn, max_bytes: int, hours: Iterable[Hour]) -> Iterator[Compacted]:
+    for hour in hours:
+        done = Compacted()
+        with turn.at(hour):
             _compact_hour(hour, max_bytes, done)
-            if done.hours > before:
-                LOG.info("hour %d of %d: %s compacted", number, len(hours), hour.name)
-    return done
+        if done.hours:
+            LOG.info("%s compacted", hour.name)
+        yield done
 
 
 def _compact_hour(hour: Hour, max_bytes: int, done: Compacted) -> None:
@@ -132,6 +181,8 @@ def recover(hour: Hour) -> None:
             return
         shutil.rmtree(hour.staged)
     hour.journal.unlink(missing_ok=True)
+    for unfinished in staged_of(hour.journal):
+        unfinished.unlink()
 
 
 def _is_exchanged(hour: Hour) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from batch_scoring.hotset.log_files import ASIDE
 from batch_scoring.requestlog.hours import WORKING, locked
+from batch_scoring.requestlog.turns import Turn
 from schemas.names import DRIFT, PARITY, requests_model_path
 from schemas.retention import EVERYTHING, RETENTION_FILE, Retention
 from schemas.whole_files import write_whole
@@ -55,6 +56,7 @@ def remove_days(root: Path, model: str, old: list[OldDay], *, with_figures: bool
     Raises NotPossible where another process is at this log.
     """
     with locked(root, model):
+        Turn.begin(root, model)
         bin_folder = root / WORKING / f"removed-{model}"
         bin_folder.mkdir(parents=True, exist_ok=True)
         _say(root / requests_model_path(model), old, with_figures)

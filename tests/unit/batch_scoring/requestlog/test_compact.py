@@ -25,6 +25,7 @@ MODEL = "007"
 AT = utc("2026-11-27 05:00")
 NOW = utc("2026-11-28")
 MAX_BYTES = 1 << 28
+LOCKS = {f"model={MODEL}.lock", f"model={MODEL}.turn"}
 
 
 def some(name: str, rows: int, at: datetime = AT) -> pa.Table:
@@ -41,6 +42,10 @@ def rows_of(root: Path) -> Counter[str]:
     """Rows as a reader has them who lists folders, by request id."""
     table = ds.dataset(root / "requests", format="parquet").to_table(columns=["request_id"])
     return Counter(table["request_id"].to_pylist())
+
+
+def left_beside(root: Path) -> set[str]:
+    return {path.name for path in root.glob("requests-compacting/**/*") if path.is_file()}
 
 
 def names(root: Path, at: datetime = AT) -> list[str]:
@@ -216,9 +221,7 @@ def test_killed_at_any_step_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
         compact(root, max_bytes=size)
         assert rows_of(root) == before, f"killed at step {step}, and run again"
         assert [name[:7] for name in names(root)] == ["compact", "large.p"]
-        assert [path.name for path in root.glob("requests-compacting/**/*") if path.is_file()] == [
-            f"model={MODEL}.lock"
-        ]
+        assert left_beside(root) == LOCKS
         if os.waitstatus_to_exitcode(status) == 0:
             break
         assert os.waitstatus_to_exitcode(status) == 9
@@ -228,7 +231,7 @@ def test_killed_at_any_step_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_many(tmp_path)
-    assert main(["compact", "--data-url", str(tmp_path)]) == 0
+    assert main(["compact", "--here", "--data-url", str(tmp_path)]) == 0
     assert "007: 1 hours compacted, 6 files became 1, 45 rows merged, 0 files set aside" in capsys.readouterr().out
     assert main(["compact", "--data-url", "memory://log"]) == 2
     assert "is no local folder" in capsys.readouterr().err
@@ -258,5 +261,5 @@ def test_retention_says_first_and_deletes_when_told(tmp_path: Path, capsys: pyte
     assert kept == sorted(f"date={today - timedelta(days=days):%Y-%m-%d}" for days in (0, 29, 30))
     assert not aside.exists()
     assert [list(other.parent.iterdir()) for other in others] == [[other] for other in others]
-    assert [path.name for path in tmp_path.glob("requests-compacting/*")] == [f"model={MODEL}.lock"]
+    assert left_beside(tmp_path) == LOCKS
     assert main(["retention", "--days", "0", "--data-url", str(tmp_path)]) == 2
