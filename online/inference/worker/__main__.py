@@ -11,11 +11,15 @@ from online.inference.worker.options import WorkerOptions
 from online.inference.worker.serving import Worker
 from online.logs import configure_logs
 
+# A device thread that is back from its device, or from one of a model's steps, waits so long for the interpreter
+# where the event loop has it. With shorter times both lose more than they gain.
+_SWITCH_S = 1e-4
+
 
 def main() -> int:
     options = WorkerOptions.from_argv()
     configure_logs("inference-worker", options.log_level)
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(_SWITCH_S)
 
     def on_orphaned() -> None:
         logging.getLogger(__name__).warning("the node has gone")
