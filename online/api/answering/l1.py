@@ -1,17 +1,15 @@
 """Precomputed answers kept in the worker, ready to be told again, bounded in bytes."""
 
 import sys
+from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
-
-import cachebox
 
 from online.api.answering.outcome import Outcome
 from schemas.http import Source
 from schemas.outputs import Answer
 
-# Python's own for the object and its fields, beside the numbers and the rendered text.
-_OBJECT_BYTES = 400
+# Python's own for the object, its fields and its place in L1, beside the key, the numbers and the rendered text.
+_OBJECT_BYTES = 300
 _NUMBER_BYTES = 32
 
 
@@ -33,9 +31,6 @@ class Kept:
         self.computed_at_ms, self.generation = computed_at_ms, generation
         self.rendered, self.etag = rendered, etag
 
-    def __sizeof__(self) -> int:
-        return _OBJECT_BYTES + 2 * _NUMBER_BYTES * len(self.outputs) + sys.getsizeof(self.rendered)
-
     def give(self, outcome: Outcome) -> None:
         """Makes it the answer."""
         outcome.source, outcome.outputs, outcome.answer = Source.PRECOMPUTED, self.outputs, self.answer
@@ -44,38 +39,52 @@ class Kept:
 
 
 class L1:
-    """`max_bytes` counts keys and what is kept; 0 keeps nothing."""
+    """Least recently used. `max_bytes` counts keys and what is kept; 0 keeps nothing. For one thread."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._kept: cachebox.LRUCache[bytes, Kept] | None = (
-            cachebox.LRUCache(0, maxmemory=max_bytes) if max_bytes else None
-        )
+        self._max_bytes = max_bytes
+        # What was asked for least recently is first.
+        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
+        self._bytes = 0
         self.hits = self.misses = 0
 
     @property
     def keeps(self) -> bool:
         """Whether it keeps anything."""
-        return self._kept is not None
+        return self._max_bytes > 0
 
     def get(self, key: bytes) -> Kept | None:
-        if self._kept is None:
+        if not self._max_bytes:
             return None
         found = self._kept.get(key)
         if found is None:
             self.misses += 1
         else:
             self.hits += 1
+            self._kept.move_to_end(key)
         return found
 
     def size(self) -> tuple[int, int]:
         """Entries, and their bytes as they are counted."""
-        return (0, 0) if self._kept is None else (len(self._kept), self._kept.memory())
+        return len(self._kept), self._bytes
 
     def put(self, key: bytes, kept: Kept) -> None:
-        if self._kept is not None:
-            with suppress(OverflowError):  # larger than all that may be kept
-                self._kept.insert(key, kept)
+        """What is larger than all that may be kept is not."""
+        self.drop(key)
+        size_bytes = _entry_bytes(key, kept)
+        if size_bytes > self._max_bytes:
+            return
+        self._kept[key] = kept
+        self._bytes += size_bytes
+        while self._bytes > self._max_bytes:
+            oldest, gone = self._kept.popitem(last=False)
+            self._bytes -= _entry_bytes(oldest, gone)
 
     def drop(self, key: bytes) -> None:
-        if self._kept is not None:
-            self._kept.pop(key, None)
+        if (gone := self._kept.pop(key, None)) is not None:
+            self._bytes -= _entry_bytes(key, gone)
+
+
+def _entry_bytes(key: bytes, kept: Kept) -> int:
+    numbers = 2 * _NUMBER_BYTES * len(kept.outputs)
+    return _OBJECT_BYTES + numbers + sys.getsizeof(key) + sys.getsizeof(kept.rendered)

@@ -1,5 +1,8 @@
 """What a worker keeps of precomputed answers: within its bytes, the least recently asked for goes first."""
 
+import subprocess
+import sys
+
 from online.api.answering.l1 import L1, Kept
 from schemas.manifest import Output, OutputSpecification
 from schemas.outputs import AnswerMaker
@@ -48,3 +51,16 @@ def test_of_no_size_it_keeps_nothing() -> None:
     l1.put(b"a", kept(1))
     l1.drop(b"a")
     assert (l1.get(b"a"), l1.keeps, l1.size()) == (None, False, (0, 0))
+
+
+def test_a_collection_of_garbage_may_begin_at_any_moment() -> None:
+    """A cache that locks itself would wait for itself: in a process of its own, since nothing else ends that."""
+    program = (
+        f"import gc; from {__name__} import L1, kept; gc.set_threshold(1, 1, 1); l1 = L1(20_000)\n"
+        "for place in range(500):\n    l1.put(b'%d' % place, kept(place)); assert l1.get(b'%d' % place)\n"
+        "print(*l1.size())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    entries, size_bytes = map(int, done.stdout.split())
+    assert 10 < entries < 20
+    assert size_bytes <= 20_000
