@@ -71,7 +71,8 @@ def test_what_a_lost_replica_may_have_executed_is_not_tried_on_the_next(start: S
 def test_a_replica_that_never_answers_is_left_alone(start: Start) -> None:
     api, _, workers = start(nodes=2)
     workers[0].delay_s = 30.0
-    codes = [ask(api, f"e{place}", **{"X-Deadline-Ms": "100"}).json().get("code") for place in range(60)]
+    # Three times what a stall of the machine may cost the other replica's answers.
+    codes = [ask(api, f"e{place}", **{"X-Deadline-Ms": "300"}).json().get("code") for place in range(60)]
     assert codes.count("deadline_exceeded") >= 5
     assert codes[-10:].count("deadline_exceeded") <= 1  # that one is the trial after the pause
     assert set(codes) == {None, "deadline_exceeded"}
