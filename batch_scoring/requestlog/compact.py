@@ -107,9 +107,11 @@ def _is_open(hour: Hour, max_bytes: int) -> bool:
     if hour.staged.is_dir() or hour.journal.exists() or staged_of(hour.journal):
         return True
     _, gone = compacted(hour.live)
-    files = parquet_files(hour.live)
-    small = [path for path in files if path.stat().st_size < max_bytes * _LARGE_SHARE]
-    return len(small) > 1 or any(path.name in gone for path in files)
+    return len(_small(hour, max_bytes)) > 1 or any(path.name in gone for path in parquet_files(hour.live))
+
+
+def _small(hour: Hour, max_bytes: int) -> list[Path]:
+    return [path for path in parquet_files(hour.live) if path.stat().st_size < max_bytes * _LARGE_SHARE]
 
 
 def _compact_hours(turn: Turn, max_bytes: int, hours: Iterable[Hour]) -> Iterator[Compacted]:
@@ -139,8 +141,7 @@ def _compact_hour(hour: Hour, max_bytes: int, done: Compacted) -> None:
 
 def _worth_it(hour: Hour, max_bytes: int) -> list[SameSchema]:
     """Small files, by schema, of which there are several."""
-    small = [path for path in parquet_files(hour.live) if path.stat().st_size < max_bytes * _LARGE_SHARE]
-    return [group for group in by_schema(small) if len(group.paths) > 1]
+    return [group for group in by_schema(_small(hour, max_bytes)) if len(group.paths) > 1]
 
 
 def _swap(hour: Hour, groups: list[SameSchema], max_bytes: int, done: Compacted) -> None:
