@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from batch_scoring.bundle.build import Specification, build_bundle
+from online.inference.worker.remote_instance import RemoteInstance
 from schemas.bundle import Bundle
 from schemas.manifest import InputTensor, NumberFeature, Output, OutputSpecification
 from tests.inference.test_node import bare, random_rows
@@ -20,8 +21,22 @@ from tests.support.inference import NodeProcess, address_of, eventually
 from tests.support.wire_client import WireClient
 
 
+def specification(
+    name: str, features: tuple[str, ...], outputs: tuple[str, ...], max_batch_rows: int = 8
+) -> Specification:
+    return Specification(
+        name=name,
+        version="1",
+        created_at="2026-11-29T00:00:00Z",
+        features=tuple(NumberFeature(name=feature) for feature in features),
+        inputs=(InputTensor(name="x", dtype="float32", features=features),),
+        output=OutputSpecification(outputs=tuple(Output(name=output) for output in outputs)),
+        max_batch_rows=max_batch_rows,
+    )
+
+
 def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [child.pid for child in psutil.Process(pid).children()]
 
 
 @pytest.mark.fault
@@ -55,6 +70,55 @@ async def test_on_cpu_each_is_a_process_and_one_that_dies_is_replaced(
         await eventually(lambda: instances[1] not in psutil.pids(), "the end of the dead worker's other instance")
 
 
+def has_torch(pid: int) -> bool:
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def niceness(pid: int) -> int:
+    """Of its main thread, which runs the batches."""
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
+async def test_on_cpu_one_instance_is_a_process_too_and_only_that_has_torch(
+    tmp_path: Path, bundles_folder: Path, bundle: Bundle
+) -> None:
+    with NodeProcess.run(tmp_path, [address_of(bundle)], [bundles_folder], device="cpu") as node:
+        (address,) = await node.ready(bundle.digest)
+        (worker,) = node.worker_pids
+        (instance,) = children(worker)
+        assert [has_torch(pid) for pid in (worker, instance)] == [False, True]
+        async with WireClient.connect(address) as client:
+            tensors = random_rows(3)
+            found = (await client.ask(bundle.digest, tensors)).outputs
+        np.testing.assert_allclose(found, bare(bundle, tensors), rtol=1e-5, atol=1e-6)
+        assert niceness(instance) == niceness(worker), "it loads at low priority and serves at the worker's own"
+        os.kill(worker, signal.SIGKILL)
+        await eventually(lambda: instance not in psutil.pids(), "the end of the dead worker's instance")
+
+
+def test_batches_larger_than_a_socket_holds_are_sent_while_the_process_works(tmp_path: Path) -> None:
+    """Neither end waits for the other to make room, however much is on its way in both directions."""
+    names = tuple(f"x{place}" for place in range(2048))
+    bundle = build_bundle(
+        tmp_path / "same",
+        Same(),
+        specification("same", names, outputs=names, max_batch_rows=512),
+        {name: [0.0, 1.0, 2.0] for name in names},
+        LICENCE,
+    )
+    argv = [f"--url={bundle.folder}", f"--digest={bundle.digest}", f"--cache={tmp_path}"]
+    instance = RemoteInstance(bundle.folder, argv, 1)
+    try:
+        instance.wait_until_loaded()
+        batches = [np.full((512, len(names)), number, np.float32) for number in range(4)]  # 4 MiB each
+        sent = [instance.launch([rows]) for rows in batches]
+        instance.serve()
+        for launched, rows in reversed(list(zip(sent, batches, strict=True))):
+            np.testing.assert_array_equal(launched(), rows)
+    finally:
+        instance.close()
+
+
 @pytest.mark.parametrize("instances", [1, 2])
 @pytest.mark.long
 async def test_batches_of_instances_overlap(
@@ -78,6 +142,11 @@ async def test_batches_of_instances_overlap(
         assert took_s < 12 * 0.05, "the two never worked at the same time"
 
 
+class Same(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+
 class Wide(torch.nn.Module):
     """2 MiB of weights."""
 
@@ -91,16 +160,9 @@ class Wide(torch.nn.Module):
 
 async def test_a_version_that_does_not_fit_is_refused_with_the_figures(tmp_path: Path) -> None:
     names = ("a", "b")
-    specification = Specification(
-        name="wide",
-        version="1",
-        created_at="2026-11-29T00:00:00Z",
-        features=tuple(NumberFeature(name=name) for name in names),
-        inputs=(InputTensor(name="x", dtype="float32", features=names),),
-        output=OutputSpecification(outputs=(Output(name="y"),)),
-        max_batch_rows=8,
-    )
-    bundle = build_bundle(tmp_path / "wide", Wide(), specification, {n: [0.0, 1.0, 2.0] for n in names}, LICENCE)
+    columns = {name: [0.0, 1.0, 2.0] for name in names}
+    specified = specification("wide", names, outputs=("y",))
+    bundle = build_bundle(tmp_path / "wide", Wide(), specified, columns, LICENCE)
     with NodeProcess.run(tmp_path / "cache", [address_of(bundle)], [tmp_path], memory_limit_mib=4) as node:
         async with node.directory() as directory:
             await directory.until(lambda: directory.statuses[-1]["versions"][0]["state"] == "failed", 60.0)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from online.inference.worker import runner
+from online.inference.worker import loading, runner
+from online.inference.worker.emulated import EmulatedRunner
 from online.inference.worker.execution import OutOfMemory, RunBatch
 from online.inference.worker.options import WorkerOptions
 from schemas.bundle import Bundle, BundleError
@@ -37,20 +38,22 @@ def options_of(bundle: Bundle, cache: Path, device: str, allowed: Path | None = 
 
 @pytest.mark.parametrize(("maximum", "sizes"), [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8])])
 def test_batches_are_measured_at_powers_of_two_and_the_maximum(maximum: int, sizes: list[int]) -> None:
-    assert runner.batch_sizes(maximum) == sizes
+    assert loading.batch_sizes(maximum) == sizes
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def test_a_device_gives_what_the_bare_program_gives(bundle: Bundle, tmp_path: Path, device: str) -> None:
     if device != "cpu" and not torch.cuda.is_available():
         pytest.skip("no NVIDIA device")
-    (run_batch,) = runner.load(options_of(bundle, tmp_path, device), bundle, 8).instances
-    measured = runner.warm_up(run_batch, bundle, 8)
+    loaded = loading.load(options_of(bundle, tmp_path, device), bundle, 8)
+    (run_batch,) = loaded.instances
+    measured = loading.warm_up(run_batch, bundle, 8)
     assert [rows for rows, _ in measured.table] == [1, 2, 4, 8]
     assert measured.fit.batch_ms(1) > 0
     for rows in (1, 2, 7):
         tensors = random_rows(rows)
         np.testing.assert_allclose(run_batch(tensors), bare(bundle, tensors), rtol=1e-4, atol=1e-4)
+    loaded.close()
 
 
 @pytest.mark.gpu
@@ -59,7 +62,7 @@ def test_streams_and_captured_batches_give_what_the_bare_program_gives(bundle: B
         pytest.skip("no NVIDIA device")
     options = options_of(bundle, tmp_path, "cuda:0")
     graphs = WorkerOptions.from_argv([*options.argv, "--instances", "2", "--cuda-graphs"])
-    loaded = runner.load(graphs, bundle, 8)
+    loaded = loading.load(graphs, bundle, 8)
     assert loaded.preferred_rows == (1, 2, 4, 8)
     assert len(loaded.instances) == 2
     for rows in (1, 3, 8):  # 3 is padded to 4
@@ -77,9 +80,9 @@ def test_bfloat16_is_refused_where_it_leaves_the_tolerance(bundle: Bundle, tmp_p
     options = options_of(bundle, tmp_path, "cpu")
     mixed = WorkerOptions.from_argv([*options.argv, "--precision", "bfloat16"])
     with pytest.raises(BundleError, match="golden row"):
-        runner.load(mixed, bundle, 8)
+        loading.load(mixed, bundle, 8)
     loose = bundle.manifest.model_copy(update={"tolerance": Tolerance(absolute=0.5, relative=0.1)})
-    (run_batch,) = runner.load(mixed, Bundle(bundle.folder, loose, bundle.digest), 8).instances
+    run_batch = runner.load_here(mixed, Bundle(bundle.folder, loose, bundle.digest))
     tensors = random_rows(8)
     found, exact = run_batch(tensors), bare(bundle, tensors)
     assert found.dtype == np.float32
@@ -96,13 +99,13 @@ def test_memory_that_cannot_be_had_is_told_from_other_errors() -> None:
             return torch.empty(1 << 50, dtype=torch.float32).numpy()
 
     manifest = gated_manifest(4)
-    run_batch = runner.Runner(Greedy(), manifest, runner.ThreadShare(1))  # type: ignore[arg-type]
+    run_batch = runner.Runner(Greedy(), manifest, 1)  # type: ignore[arg-type]
     with pytest.raises(OutOfMemory):
         run_batch([np.ones((1, 1), np.float32)])
 
 
 def test_an_emulated_device_takes_the_time_it_should_and_counts_overruns() -> None:
-    fast = runner.EmulatedRunner(_first, BatchTime(4.0, 2.0))
+    fast = EmulatedRunner(_first, BatchTime(4.0, 2.0))
     took_ms = [_time_ms(fast, 3) for _ in range(20)]
     assert 10.0 <= min(took_ms) < 11.0  # the least, since other work on this machine makes some late
     assert fast.overruns < len(took_ms)
@@ -111,7 +114,7 @@ def test_an_emulated_device_takes_the_time_it_should_and_counts_overruns() -> No
         time.sleep(0.01)
         return _first(tensors)
 
-    late = runner.EmulatedRunner(slow, BatchTime(1.0, 1.0))
+    late = EmulatedRunner(slow, BatchTime(1.0, 1.0))
     _time_ms(late, 1)
     assert late.overruns == 1
 
@@ -119,7 +122,7 @@ def test_an_emulated_device_takes_the_time_it_should_and_counts_overruns() -> No
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have a timer slack of their own on Linux")
 def test_an_emulated_device_wakes_without_slack_in_whichever_thread_runs_it() -> None:
     """It is warmed up in one thread and serves in another."""
-    device = runner.EmulatedRunner(_first, BatchTime(1.0, 0.0))
+    device = EmulatedRunner(_first, BatchTime(1.0, 0.0))
 
     def slack_ns() -> int:
         _time_ms(device, 1)
@@ -132,7 +135,7 @@ def test_an_emulated_device_wakes_without_slack_in_whichever_thread_runs_it() ->
 
 def test_an_emulated_device_that_is_woken_late_is_late_by_less_the_next_time() -> None:
     clock = LateClock(late_s=1e-4)
-    device = runner.EmulatedRunner(_first, BatchTime(5.0, 1.0), clock.look, clock.sleep)
+    device = EmulatedRunner(_first, BatchTime(5.0, 1.0), clock.look, clock.sleep)
     late_s = []
     for _ in range(60):
         began_s = clock.now_s
@@ -159,7 +162,7 @@ class LateClock:
 
 def test_a_bundle_from_elsewhere_is_refused(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="under none of the allowed"):
-        runner.fetch(options_of(bundle, tmp_path / "cache", "cpu", allowed=tmp_path))
+        loading.fetch(options_of(bundle, tmp_path / "cache", "cpu", allowed=tmp_path))
 
 
 def _first(tensors: list[Tensor]) -> Float32Array:

@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
 from typing import Any, Self, cast
@@ -120,11 +121,20 @@ class VirtualWorker:
     """`run` lives until nothing more is scheduled. `send` and `cancel` are to be called by the clock."""
 
     def __init__(
-        self, model: RunBatch, max_rows: int, max_queued_rows: int, time: BatchTime, max_delay_ms: float = 0.0
+        self,
+        model: RunBatch,
+        max_rows: int,
+        max_queued_rows: int,
+        time: BatchTime,
+        max_delay_ms: float = 0.0,
+        is_launcher: bool = False,
     ) -> None:
+        """`is_launcher`: the device takes its next batch while it works, as a process of its own does."""
         self.clock = Clock()
         self._model, self._time = model, time
+        self._is_launcher = is_launcher
         self.batch_rows: list[int] = []
+        self.launched_ahead_ns: list[int] = []  # before the device was free, each batch of a launcher
         self.batcher = Batcher(
             1,
             BatchPolicy(max_rows, round(max_delay_ms * 1e6)),
@@ -143,7 +153,15 @@ class VirtualWorker:
         self.server.connections.add(self.client)
 
     def run(self) -> None:
-        self.batcher.run(self._run_batch)
+        self.batcher.run(_VirtualLauncher(self) if self._is_launcher else self._run_batch)
+
+    def execute(self, tensors: list[Tensor]) -> Any:
+        """What the device computes, in no time."""
+        self.batch_rows.append(len(tensors[0]))
+        return self._model(tensors)
+
+    def batch_ns(self, tensors: list[Tensor]) -> int:
+        return round(self._time.batch_ms(len(tensors[0])) * 1e6)
 
     def send(self, request_id: int, tensors: list[Tensor], priority: int = 0, deadline_ms: int = 0) -> None:
         tag = wire.version_tag(DIGEST)
@@ -157,13 +175,47 @@ class VirtualWorker:
         self.server.cancel(self.client, request_id)
 
     def _run_batch(self, tensors: list[Tensor]) -> Any:
-        rows = len(tensors[0])
-        self.batch_rows.append(rows)
-        self.clock.pass_ns(round(self._time.batch_ms(rows) * 1e6))
-        return self._model(tensors)
+        self.clock.pass_ns(self.batch_ns(tensors))
+        return self.execute(tensors)
 
     def _deliver(self, outcome: Outcome) -> None:
         self.clock.at(self.clock.now, self.server.on_outcome, outcome)
+
+
+class _VirtualLauncher:
+    """Batches one after another, each from when the one before is done; each takes T(b)."""
+
+    def __init__(self, worker: VirtualWorker) -> None:
+        self.worker = worker
+        self._free_at_ns = worker.clock.now
+
+    def __call__(self, tensors: list[Tensor]) -> Any:
+        return self.launch(tensors)()
+
+    def launch(self, tensors: list[Tensor]) -> "_VirtualBatch":
+        worker = self.worker
+        worker.launched_ahead_ns.append(max(0, self._free_at_ns - worker.clock.now))
+        began_ns = max(worker.clock.now, self._free_at_ns)
+        self._free_at_ns = began_ns + worker.batch_ns(tensors)
+        # What is read later than now would be of another batch.
+        return _VirtualBatch(worker, [tensor.copy() for tensor in tensors], self._free_at_ns)
+
+
+@dataclass(frozen=True)
+class _VirtualBatch:
+    worker: VirtualWorker
+    tensors: list[Tensor]
+    done_at_ns: int
+
+    def is_back_by(self, at_ns: int) -> bool:
+        clock = self.worker.clock
+        clock.pass_ns(max(0, min(at_ns, self.done_at_ns) - clock.now))
+        return clock.now >= self.done_at_ns
+
+    def __call__(self) -> Any:
+        clock = self.worker.clock
+        clock.pass_ns(max(0, self.done_at_ns - clock.now))
+        return self.worker.execute(self.tensors)
 
 
 def _server(

@@ -74,14 +74,14 @@ def _targets(options: ProfileOptions, bundle: Bundle) -> tuple[Path, Path]:
 def _measure(options: ProfileOptions, bundle: Bundle, max_rows: int) -> Profile:
     import torch  # takes seconds: after everything that can be refused without it
 
-    from online.inference.worker import runner
+    from online.inference.worker import loading
     from online.inference.worker.options import WorkerOptions
 
     device_name = _device_name(options)
     # As the node would start it: what is measured here is what a worker runs.
     argv = ["--url", str(bundle.folder), "--digest", bundle.digest, "--cache", "unused"]
     worker = WorkerOptions.from_argv([*argv, "--device", options.device.name, "--threads", str(options.threads)])
-    loaded = runner.load(worker, bundle, max_rows)
+    loaded = loading.load(worker, bundle, max_rows)
     run_batch = loaded.instances[0]
     golden = GoldenRows(bundle)  # text is as long as that of the row in the middle
     sizes = sizes_to_measure(max_rows)
@@ -91,6 +91,7 @@ def _measure(options: ProfileOptions, bundle: Bundle, max_rows: int) -> Profile:
     overran = loaded.overruns
     before = overran()
     measured = measure(runs, options.rounds)
+    loaded.close()
     under = Conditions(
         options.device.name,
         device_name,

@@ -3,6 +3,9 @@
 A device that has just finished takes at once all that waits: whoever arrived while it was busy has waited already.
 Only a device that was idle when the first row arrived waits a little for company. Where only some batch sizes are
 fast, because their launches were captured, a batch is cut or padded to the one of them that does most rows a ms.
+
+A device that can be given a batch while it works on another gets it shortly before it is done, if a whole one
+waits: nothing is gained by waiting for company then, and the device goes from one to the next at once.
 """
 
 from collections.abc import Hashable, Iterable
@@ -20,6 +23,9 @@ class Rows(Protocol):
     @property
     def shape(self) -> Hashable: ...
 
+
+# How long before the expected end of a batch the next is launched: time to send it, and what T(b) may be wrong by.
+_AHEAD_SHARE, _AHEAD_AT_LEAST_MS, _AHEAD_AT_MOST_SHARE = 0.1, 1.0, 0.25
 
 Waiting = TypeVar("Waiting", bound=Rows)
 
@@ -47,6 +53,10 @@ class BatchPolicy:
         if waiting_rows >= self.max_rows or first_arrived_ns <= free_since_ns:
             return 0
         return max(0, first_arrived_ns + self.max_delay_ns - now_ns)
+
+    def ahead_ns(self, batch_ms: float) -> int:
+        """How long before its end, in a batch that takes `batch_ms`, the next may be launched."""
+        return round(1e6 * min(max(_AHEAD_SHARE * batch_ms, _AHEAD_AT_LEAST_MS), _AHEAD_AT_MOST_SHARE * batch_ms))
 
     def choose(self, waiting: Iterable[Waiting], time: BatchTime | None = None) -> list[Waiting]:
         """The next batch of `waiting`, which is in order of service: by priority, then by arrival.

@@ -16,7 +16,15 @@ from typing import NamedTuple
 from online.inference.worker.admission import Admission
 from online.inference.worker.batch_policy import BatchPolicy
 from online.inference.worker.batch_queue import BatchQueue
-from online.inference.worker.execution import Attempt, BatchCounts, Execution, Outcome, RunBatch
+from online.inference.worker.execution import (
+    Attempt,
+    BatchCounts,
+    Execution,
+    Launched,
+    Launcher,
+    Outcome,
+    RunBatch,
+)
 from online.inference.worker.jobs import Job
 from online.inference.worker.stage import Allocate, Batch, plain_arrays
 from online.inference.worker.time_model import OnlineBatchTime
@@ -33,13 +41,26 @@ class Refusal(NamedTuple):
     is_late: bool
 
 
+class _Flight(NamedTuple):
+    """A batch that a device thread has taken; `launched`, and when, by a device that can be given one ahead."""
+
+    batch: Batch
+    launched: Launched | None = None
+    launched_ns: int | None = None
+
+    def started_ns(self, began_ns: int) -> int | None:
+        """When a device that was this batch's from `began_ns` on could begin; None: not before it is run."""
+        return None if self.launched_ns is None else max(began_ns, self.launched_ns)
+
+
 @dataclass(slots=True, eq=False)
 class _Instance:
-    """One device thread. `rows` are on its device since `began_ns`; 0 while it is free."""
+    """One device thread. `rows` are on its device since `began_ns`, 0 while it is free; `ahead_rows` are next."""
 
-    run_batch: RunBatch
+    launcher: Launcher | None
     rows: int = 0
     began_ns: int = 0
+    ahead_rows: int = 0
 
 
 class Batcher:
@@ -70,7 +91,7 @@ class Batcher:
         self._execution = Execution(outputs, deliver, self._count, now_ns)
         self._queue = BatchQueue(policy, max_queued_rows, allocate)
         self._admission = Admission(policy.max_rows, instances)
-        self._max_rows = policy.max_rows
+        self._policy, self._max_rows = policy, policy.max_rows
         self._changed = condition()
         self._instances: list[_Instance] = []
         self._idle = 0
@@ -90,8 +111,13 @@ class Batcher:
             return self._queue.age_ns(self._now_ns())
 
     @property
+    def idle_devices(self) -> int:
+        """How many wait for work."""
+        return self._idle
+
+    @property
     def executing_rows(self) -> int:
-        return sum(instance.rows for instance in self._instances)
+        return sum(instance.rows + instance.ahead_rows for instance in self._instances)
 
     @property
     def executing_ns(self) -> int:
@@ -136,13 +162,18 @@ class Batcher:
         Args:
             run_batch: stacked tensors of n rows to (n, K) float32; may raise.
         """
-        instance = _Instance(run_batch)
+        instance = _Instance(run_batch if isinstance(run_batch, Launcher) else None)
         self._instances.append(instance)
-        while (batch := self._next(instance)) is not None:
-            self._execution.settle(instance.run_batch, batch, instance.began_ns)
+        flight = self._next(instance)
+        while flight is not None:
+            ahead = self._next_ahead(instance, flight)
+            began_ns = instance.began_ns
+            started_ns = flight.started_ns(began_ns)
+            ended_ns = self._execution.settle(run_batch, flight.batch, began_ns, flight.launched, started_ns)
             with self._changed:
-                instance.rows = 0
-                self._queue.give_back(batch)
+                self._queue.give_back(flight.batch)
+                instance.rows, instance.began_ns, instance.ahead_rows = instance.ahead_rows, ended_ns, 0
+            flight = ahead or self._next(instance)
 
     def _refusal(self, job: Job, now_ns: int) -> Refusal | None:
         if not self._queue.has_room(job):
@@ -168,12 +199,16 @@ class Batcher:
         """Until the first device is free, by its batch's expected time."""
         fit = self.time.fit
         left_ms = (
-            fit.batch_ms(instance.rows) - (now_ns - instance.began_ns) / 1e6 if instance.rows else 0.0
+            fit.batch_ms(instance.rows)
+            - (now_ns - instance.began_ns) / 1e6
+            + (fit.batch_ms(instance.ahead_rows) if instance.ahead_rows else 0.0)
+            if instance.rows
+            else 0.0
             for instance in self._instances
         )
         return max(0.0, min(left_ms, default=0.0))
 
-    def _next(self, instance: _Instance) -> Batch | None:
+    def _next(self, instance: _Instance) -> _Flight | None:
         with self._changed:
             free_since_ns = self._now_ns()
             while (wait_ns := self._queue.wait_ns(self._now_ns(), free_since_ns)) != 0:
@@ -187,7 +222,24 @@ class Batcher:
             instance.began_ns = self._now_ns()
             batch = self._queue.take(self.time.fit)
             instance.rows = batch.rows
-        return batch
+            if self._queue.rows and self._idle:  # what arrived together may be more than one batch
+                self._changed.notify()
+        return self._launch(instance.launcher, batch)
+
+    def _next_ahead(self, instance: _Instance, flight: _Flight) -> _Flight | None:
+        """Waits until the batch is nearly done. The next, behind it on the device, if a whole one waits."""
+        if flight.launched is None:
+            return None
+        batch_ms = self.time.fit.batch_ms(flight.batch.rows)
+        nearly_done_ns = instance.began_ns + round(1e6 * batch_ms) - self._policy.ahead_ns(batch_ms)
+        if flight.launched.is_back_by(nearly_done_ns):
+            return None
+        with self._changed:
+            if self._queue.rows < self._max_rows:
+                return None
+            batch = self._queue.take(self.time.fit)
+            instance.ahead_rows = batch.rows
+        return self._launch(instance.launcher, batch)
 
     def _count(self, attempt: Attempt) -> None:
         with self._changed:
@@ -195,3 +247,10 @@ class Batcher:
             self._counted_at_ns = self._now_ns()
             if not attempt.is_failed and not attempt.is_halved:
                 self.time.observe(attempt.rows, attempt.busy_ns / 1e6)
+
+    def _launch(self, launcher: Launcher | None, batch: Batch) -> _Flight:
+        """Raises DeviceLost."""
+        if launcher is None:
+            return _Flight(batch)
+        launched = launcher.launch(batch.tensors)
+        return _Flight(batch, launched, self._now_ns())

@@ -25,6 +25,12 @@ def pinned_arrays(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Tensor:
     return array
 
 
+def free_bytes(device: str) -> int:
+    """Of the memory of `cuda:N`."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free
+
+
 class StreamInstance:
     """A `RunBatch` on a stream of its own; instances share the program and its weights.
 

@@ -1,31 +1,32 @@
 """The threads that run the model: one that loads it, at low priority, then one for each instance.
 
 Loading takes seconds of a core; it must not slow the version in service, so its thread yields to all others. The
-device threads are started from the event loop, whose priority they have. torch is imported in the loading thread,
-so the loop answers the node meanwhile. Events are called in the event loop.
+device threads are started from the event loop, whose priority they have; so are processes of instances. Where this
+process needs torch, the loading thread imports it, so that the loop answers the node meanwhile. Events are called
+in the event loop.
 """
 
 import asyncio
 import logging
-import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from online.inference.report import EXIT_DRAINED, EXIT_REFUSED
+from online.inference.worker import loading
 from online.inference.worker.batch_policy import BatchPolicy
 from online.inference.worker.batcher import Batcher
 from online.inference.worker.execution import Outcome, RunBatch
 from online.inference.worker.options import WorkerOptions
+from online.inference.worker.priority import yield_to_others
+from online.inference.worker.remote_instance import RemoteInstance
 from online.inference.worker.warm import Warm
 from schemas.bundle import Bundle, BundleError
 
 log = logging.getLogger(__name__)
 
 EXIT_CRASHED = 1
-_LOADING_NICENESS = 10
 
 
 class DeviceEvents(Protocol):
@@ -47,7 +48,7 @@ class Device:
         self._start(self._load, "load")
 
     def _load(self) -> None:
-        _yield_to_others()
+        yield_to_others()
         warm, instances = self._warm_up()
         self._loop.call_soon_threadsafe(self._on_warm, warm, instances)
 
@@ -76,15 +77,14 @@ class Device:
         self._loop.call_soon_threadsafe(self._events.on_end, status, reason)
 
     def _warm_up(self) -> tuple[Warm, list[RunBatch]]:
-        from online.inference.worker import runner  # here, because it loads torch, which takes seconds
-
         options = self._options
-        bundle = runner.fetch(options)
+        bundle = loading.fetch(options)
         self._loop.call_soon_threadsafe(self._events.on_bundle, bundle)
         manifest = bundle.manifest
         max_rows = min(manifest.max_batch_rows, options.max_batch_rows or manifest.max_batch_rows)
-        loaded = runner.load(options, bundle, max_rows)
-        measured, *_ = [runner.warm_up(run_batch, bundle, max_rows) for run_batch in loaded.instances]
+        loaded = loading.load(options, bundle, max_rows, self._start_instance)
+        measured, *_ = [loading.warm_up(run_batch, bundle, max_rows) for run_batch in loaded.instances]
+        loaded.serve()
         batcher = Batcher(
             manifest.output.model_width,
             BatchPolicy(max_rows, round(options.max_queue_delay_ms * 1e6), loaded.preferred_rows),
@@ -99,11 +99,8 @@ class Device:
         )
         return warm, loaded.instances
 
+    def _start_instance(self, start: Callable[[], RemoteInstance]) -> RemoteInstance:
+        return asyncio.run_coroutine_threadsafe(asyncio.to_thread(start), self._loop).result()
+
     def _hand_over(self, outcome: Outcome) -> None:
         self._loop.call_soon_threadsafe(self._events.on_outcome, outcome)
-
-
-def _yield_to_others() -> None:
-    """Linux keeps a niceness for each thread, and threads that torch starts from this one inherit it."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOADING_NICENESS)

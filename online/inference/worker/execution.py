@@ -8,6 +8,8 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,6 +30,29 @@ class DeviceLost(Exception):
 
 class OutOfMemory(Exception):
     """The batch did not fit beside what is on the device; raised by a `RunBatch` that has freed what it could."""
+
+
+class Launched(Protocol):
+    """A batch on its way through a device."""
+
+    def is_back_by(self, at_ns: int) -> bool:
+        """Waits until then at most, by the monotonic clock, for the outputs."""
+        ...
+
+    def __call__(self) -> Float32Array:
+        """Waits for the outputs; once. Raises what a `RunBatch` raises."""
+        ...
+
+
+@runtime_checkable
+class Launcher(Protocol):
+    """A `RunBatch` whose device can be given the next batch while it works, and does them in that order."""
+
+    def __call__(self, tensors: list[Tensor], /) -> Float32Array: ...
+
+    def launch(self, tensors: list[Tensor], /) -> Launched:
+        """Has read the tensors when it returns. Raises DeviceLost."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,30 +129,61 @@ class Execution:
     ) -> None:
         self._outputs, self._deliver, self._count, self._now_ns = outputs, deliver, count, now_ns
 
-    def settle(self, run_batch: RunBatch, batch: Batch, began_ns: int) -> None:
-        """Delivers outcomes for all parts of the batch that anyone still waits for. Raises DeviceLost."""
-        self._settle(run_batch, batch.parts, batch.tensors, began_ns)
+    def settle(
+        self,
+        run_batch: RunBatch,
+        batch: Batch,
+        began_ns: int,
+        launched: Launched | None = None,
+        started_ns: int | None = None,
+    ) -> int:
+        """Delivers outcomes for all parts of the batch that anyone still waits for. Raises DeviceLost.
 
-    def _settle(self, run_batch: RunBatch, parts: list[Part], tensors: list[Tensor], began_ns: int) -> None:
-        outcome, may_split = self._attempt(run_batch, parts, tensors, began_ns)
+        Args:
+            launched: the batch, where it is on its way already; the device has worked on it since `started_ns`.
+
+        Returns:
+            When the device was done with it.
+        """
+        return self._settle(run_batch, batch.parts, batch.tensors, began_ns, launched, started_ns)
+
+    def _settle(
+        self,
+        run_batch: RunBatch,
+        parts: list[Part],
+        tensors: list[Tensor],
+        began_ns: int,
+        launched: Launched | None = None,
+        started_ns: int | None = None,
+    ) -> int:
+        run = launched or partial(run_batch, tensors)
+        outcome, may_split = self._attempt(run, run_batch, parts, tensors, began_ns, started_ns)
+        ended_ns = outcome.times.began_ns + outcome.times.batch_ns + outcome.times.execute_ns
         if outcome.outputs is not None or len(parts) == 1 or not may_split:
             self._deliver(outcome)
-            return
+            return ended_ns
         log.warning("a batch of %d rows failed and is tried in halves: %s", len(tensors[0]), outcome.error)
         half = len(parts) // 2
         for some in (parts[:half], parts[half:]):
             if still := [part for part in some if part.job.is_open]:
-                self._settle(run_batch, still, _stacked(still), self._now_ns())
+                ended_ns = self._settle(run_batch, still, _stacked(still), self._now_ns())
+        return ended_ns
 
     def _attempt(
-        self, run_batch: RunBatch, parts: list[Part], tensors: list[Tensor], began_ns: int
+        self,
+        run: Callable[[], Float32Array],
+        run_batch: RunBatch,
+        parts: list[Part],
+        tensors: list[Tensor],
+        began_ns: int,
+        started_ns: int | None,
     ) -> tuple[Outcome, bool]:
         """The outcome, and whether it may be another in smaller batches."""
-        started_ns = self._now_ns()
+        started_ns = self._now_ns() if started_ns is None else started_ns
         rows, error, outputs, did_not_fit = len(tensors[0]), "", None, False
         try:
             try:
-                outputs = self._checked(run_batch(tensors), rows)
+                outputs = self._checked(run(), rows)
             except OutOfMemory as failure:
                 did_not_fit = True
                 outputs = self._in_halves(run_batch, parts, failure)

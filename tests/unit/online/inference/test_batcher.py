@@ -1,5 +1,8 @@
 """The queue and the batcher under random arrivals, cancels and failures: every row once, as its own, in order."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -81,8 +84,8 @@ def test_each_row_is_taken_once_stacked_as_its_own_and_in_order(steps: list[tupl
 def run_all(jobs: list[Job], run_batch: object, **options: int) -> list[Outcome]:
     """Outcomes of jobs that all wait when the device becomes free."""
     outcomes: list[Outcome] = []
-    time = BatchTime(1.0, 0.0)
-    batcher = Batcher(1, BatchPolicy(MAX_ROWS), 1000, time, outcomes.append, **options)  # type: ignore[arg-type]
+    fixed = BatchTime(1.0, 0.0)
+    batcher = Batcher(1, BatchPolicy(MAX_ROWS), 1000, fixed, outcomes.append, **options)  # type: ignore[arg-type]
     assert batcher.submit(jobs) == []
     batcher.stop()
     batcher.run(run_batch)  # type: ignore[arg-type]
@@ -140,3 +143,24 @@ def test_a_lost_device_ends_the_thread() -> None:
 
     with pytest.raises(DeviceLost):
         run_all([job(1), job(2)], run_batch)
+
+
+def test_what_arrives_together_and_is_more_than_a_batch_goes_to_all_free_devices() -> None:
+    together = threading.Barrier(2)
+
+    def run_batch(tensors: list[Tensor]) -> Float32Array:
+        together.wait(10)  # raises unless the other device works too
+        return double(tensors)
+
+    outcomes: list[Outcome] = []
+    batcher = Batcher(1, BatchPolicy(MAX_ROWS), 1000, BatchTime(1.0, 0.0), outcomes.append, instances=2)
+    devices = [threading.Thread(target=batcher.run, args=(run_batch,)) for _ in range(2)]
+    for device in devices:
+        device.start()
+    while batcher.idle_devices < 2:
+        time.sleep(0.001)
+    batcher.submit([job(n) for n in range(2 * MAX_ROWS)])
+    batcher.stop()
+    for device in devices:
+        device.join()
+    assert [outcome.error for outcome in outcomes] == ["", ""]

@@ -57,12 +57,12 @@ class Model:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(asked, min_size=1, max_size=40), st.booleans(), st.sampled_from([0.0, 5.0]))
+@given(st.lists(asked, min_size=1, max_size=40), st.booleans(), st.sampled_from([0.0, 5.0]), st.booleans())
 def test_every_request_has_one_answer_its_own_and_in_time(
-    requests: list[Asked], is_short_of_memory: bool, max_delay_ms: float
+    requests: list[Asked], is_short_of_memory: bool, max_delay_ms: float, is_launcher: bool
 ) -> None:
     model = Model({n for n, request in enumerate(requests) if request.is_bad}, is_short_of_memory)
-    worker = VirtualWorker(model, MAX_ROWS, MAX_QUEUED_ROWS, TIME, max_delay_ms)
+    worker = VirtualWorker(model, MAX_ROWS, MAX_QUEUED_ROWS, TIME, max_delay_ms, is_launcher)
     at, sent_at, cancelled_at = worker.clock.now, {}, {}
     for number, request in enumerate(requests):
         at += request.gap_ms * 1_000_000
@@ -100,10 +100,10 @@ def test_every_request_has_one_answer_its_own_and_in_time(
     assert sum(getattr(worker.counts, end) for end in ends) == len(requests)
 
 
-@given(st.lists(asked, min_size=1, max_size=40))
-def test_order_is_kept_within_a_priority(requests: list[Asked]) -> None:
+@given(st.lists(asked, min_size=1, max_size=40), st.booleans())
+def test_order_is_kept_within_a_priority(requests: list[Asked], is_launcher: bool) -> None:
     model = Model(set(), False)
-    worker = VirtualWorker(model, MAX_ROWS, 10_000, TIME)
+    worker = VirtualWorker(model, MAX_ROWS, 10_000, TIME, is_launcher=is_launcher)
     at = worker.clock.now
     for number, request in enumerate(requests):
         at += request.gap_ms * 1_000_000
@@ -179,3 +179,30 @@ def test_what_the_device_is_busy_with_and_what_goes_first_count_and_what_goes_la
     answers = {number: answer for number, [(_, answer)] in worker.client.answers.items()}
     refused = {number: answer.code for number, answer in answers.items() if isinstance(answer, wire.Failure)}
     assert refused == {3: "overloaded", 5: "overloaded"}
+
+
+def test_a_device_that_can_be_given_a_batch_while_it_works_gets_whole_ones_before_it_is_done() -> None:
+    worker = VirtualWorker(Model(set(), False), 8, 100, TIME, is_launcher=True)
+    for number in range(30):
+        worker.clock.at(worker.clock.now, worker.send, number, [np.full((1, 1), number, np.float32)])
+    worker.run()
+    assert worker.batch_rows == [1, 8, 8, 8, 5]
+    # The first comes to a free device, and the last is not whole.
+    assert [ns > 0 for ns in worker.launched_ahead_ns] == [False, True, True, True, False]
+    assert max(worker.launched_ahead_ns) < 0.25 * 1e6 * TIME.batch_ms(8)
+    answers = [answer for [(_, answer)] in worker.client.answers.values() if isinstance(answer, wire.Result)]
+    assert len(answers) == 30
+    assert {(a.batch_rows, a.execute_us) for a in answers} == {(n, 1000 * TIME.batch_ms(n)) for n in (1, 8, 5)}
+    queue_ms = [answer.queue_us / 1e3 for answer in answers]
+    assert queue_ms[-1] == TIME.batch_ms(1) + 3 * TIME.batch_ms(8)
+
+
+def test_a_batch_that_is_not_whole_is_not_launched_while_the_device_works() -> None:
+    """Who comes in the last moment of a batch still goes into the next."""
+    worker = VirtualWorker(Model(set(), False), 8, 100, TIME, is_launcher=True)
+    start, batch_ns = worker.clock.now, round(1e6 * TIME.batch_ms(1))
+    for number, at_ns in enumerate([0, 1_000_000, batch_ns - 1000]):
+        worker.clock.at(start + at_ns, worker.send, number, [np.full((1, 1), number, np.float32)])
+    worker.run()
+    assert worker.batch_rows == [1, 2]
+    assert worker.launched_ahead_ns == [0, 0]
