@@ -149,7 +149,7 @@ def test_what_arrives_together_and_is_more_than_a_batch_goes_to_all_free_devices
     together = threading.Barrier(2)
 
     def run_batch(tensors: list[Tensor]) -> Float32Array:
-        together.wait(10)  # raises unless the other device works too
+        together.wait(3)  # raises unless the other device works too
         return double(tensors)
 
     outcomes: list[Outcome] = []
@@ -160,7 +160,9 @@ def test_what_arrives_together_and_is_more_than_a_batch_goes_to_all_free_devices
     while batcher.idle_devices < 2:
         time.sleep(0.001)
     batcher.submit([job(n) for n in range(2 * MAX_ROWS)])
-    batcher.stop()
+    while len(outcomes) < 2:
+        time.sleep(0.001)
+    batcher.stop()  # wakes all
     for device in devices:
         device.join()
     assert [outcome.error for outcome in outcomes] == ["", ""]
