@@ -41,8 +41,17 @@ _CONNECTIONS = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """`page_rows`: of the pages' log. `fast_rows` are written as fast as that goes, `paced_rows` at 5,000/s."""
+    """How much is measured.
 
+    Attributes:
+        pairs: of processes, with log and without: two processes of the same program differ by some percent for as
+            long as they live, by where its memory happens to lie.
+        rounds: of each pair.
+        fast_rows, paced_rows: are written as fast as that goes, and at 5,000/s.
+        page_rows: of the pages' log.
+    """
+
+    pairs: int
     rounds: int
     warm_s: float
     measured_s: float
@@ -52,8 +61,8 @@ class Plan:
 
 
 # A stream of 350,000 rows is over 64 MB, at which it becomes a file.
-FULL = Plan(14, 0.5, 3.0, fast_rows=900_000, paced_rows=400_000, page_rows=10_000_000)
-QUICK = Plan(4, 0.2, 1.0, fast_rows=200_000, paced_rows=25_000, page_rows=100_000)
+FULL = Plan(8, 2, 0.5, 3.0, fast_rows=900_000, paced_rows=400_000, page_rows=10_000_000)
+QUICK = Plan(2, 2, 0.2, 1.0, fast_rows=200_000, paced_rows=25_000, page_rows=100_000)
 
 
 @dataclass(frozen=True)
@@ -122,10 +131,14 @@ def measure(plan: Plan, seed: int) -> Results:
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hotset-bench-") as name:
         folder = Path(name)
-        log.info("loading entities and starting both APIs")
-        with _serving(folder) as (machine, contenders):
-            load = Load("hits", CLOSED, _CONNECTIONS, (ON, OFF), plan.rounds, plan.warm_s, plan.measured_s)
-            rounds = run_rounds(machine, contenders, load, seed)
+        load = Load("hits", CLOSED, _CONNECTIONS, (ON, OFF), plan.rounds, plan.warm_s, plan.measured_s)
+        rounds: list[Round] = []
+        for pair in range(plan.pairs):
+            log.info("pair %d of %d: loading entities and starting both APIs", pair + 1, plan.pairs)
+            own = folder / f"pair-{pair}"
+            own.mkdir()
+            with _serving(own) as (machine, contenders):
+                rounds += run_rounds(machine, contenders, load, seed + pair)
         log.info("writing rows")
         paced, fast = _write(folder, "paced", plan.paced_rows), _write(folder, "fast", plan.fast_rows)
         log.info("rendering pages of a log of %d rows", plan.page_rows)
