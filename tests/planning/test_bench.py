@@ -139,6 +139,13 @@ def test_a_device_that_no_burst_fills_is_taken_by_its_own_time() -> None:
     assert found.device_ms == pytest.approx(0.5, abs=0.01)
 
 
+def test_batches_whose_answers_pile_up_behind_the_device_are_taken_by_their_own_time() -> None:
+    burst = timed(np.zeros(10 * MAX_BATCH_ROWS))
+    piled = replace(burst, done_ms=burst.done_ms.max() + burst.done_ms / 50)
+    found = calibrated(piled, [burst], lambda rows: 5.5 + 1.2 * rows)
+    assert found.device_ms == pytest.approx(0.5, abs=0.01)
+
+
 def test_answers_without_stages_tell_nothing() -> None:
     with pytest.raises(ValueError, match="no answer says how long"):
         Timed.of(np.zeros(2), np.ones(2), [b"HTTP/1.1 200 OK", b""])

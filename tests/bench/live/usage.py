@@ -9,6 +9,7 @@ import psutil
 # The first that the command line holds names the part.
 _PARTS = (
     ("resource_tracker", ""),
+    ("online.inference.worker.instance", "inference_instance"),
     ("online.inference.worker", "inference_worker"),
     ("online.inference", "inference_node"),
     ("online.api", "api_parent"),

@@ -31,6 +31,8 @@ _BURST_BATCHES = 14
 # While these are on the device the burst is still being read.
 _NOT_COUNTED = 3
 _LEAST_APART = 3
+# Of what batches take, how far they are apart at least where the device is what spaces them.
+_LEAST_OF_TAKEN = 0.9
 _PATIENCE_S = 10.0
 _STAGES = re.compile(rb"queue;dur=([0-9.]+), batch;dur=([0-9.]+), execute;dur=([0-9.]+)")
 
@@ -99,7 +101,8 @@ def calibrated(burst: Timed, loads: Sequence[Timed], batch_ms: BatchMs) -> Calib
 def _device_ms(burst: Timed, batch_ms: BatchMs) -> float:
     """By how far full batches are apart that follow each other: the median, which no stall moves.
 
-    Where the device is faster than what comes to it, so that none do, by what the batches themselves took.
+    Where the device is faster than what comes to it, so that none do, or than what passes its answers on, so that
+    these are closer together than batches take, by what the batches themselves took.
     """
     order = np.argsort(burst.done_ms, kind="stable")
     done_ms, on_device_ms, rows = burst.done_ms[order], burst.on_device_ms[order], burst.rows[order]
@@ -107,7 +110,9 @@ def _device_ms(burst: Timed, batch_ms: BatchMs) -> float:
     is_full = rows[firsts] == MAX_BATCH_ROWS
     apart_ms = np.diff(done_ms[firsts])[is_full[1:] & is_full[:-1]][_NOT_COUNTED:]
     if len(apart_ms) >= _LEAST_APART:
-        return float(np.median(apart_ms)) - batch_ms(MAX_BATCH_ROWS)
+        apart_ms_each, took_ms_each = float(np.median(apart_ms)), float(np.median(on_device_ms[firsts][is_full]))
+        if apart_ms_each >= _LEAST_OF_TAKEN * took_ms_each:
+            return apart_ms_each - batch_ms(MAX_BATCH_ROWS)
     return float(
         np.median([took_ms - batch_ms(size) for took_ms, size in zip(on_device_ms, rows.tolist(), strict=True)])
     )

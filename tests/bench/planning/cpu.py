@@ -1,4 +1,4 @@
-"""A real model on the CPU: pinned to a core of its own, everything else on the others."""
+"""A real model on the CPU, which is a process of its own: pinned to a core, everything else on the others."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -66,10 +66,10 @@ def pinned(stack: Stack) -> Iterator[None]:
         yield
         return
     cores = sorted(os.sched_getaffinity(0))
-    workers = set(stack.node.worker_pids)
+    models = {child.pid for worker in stack.node.worker_pids for child in psutil.Process(worker).children()}
     try:
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-            _pin(process.pid, cores[:1] if process.pid in workers else cores[1:])
+            _pin(process.pid, cores[:1] if process.pid in models else cores[1:])
         yield
     finally:
         _pin(os.getpid(), cores)
