@@ -96,6 +96,8 @@ def asked(tiers: Tiers) -> list[Scraped]:
         told = [
             api.total("hotset_answers_total", source=one) for one in ("precomputed", "cached", "live", "error")
         ]
-        return [api, node, site] if all(told) and node.total("hotset_inference_rows_total") else None
+        # A fold counts answers before it sets levels: a scrape may come between.
+        told += [api.total("hotset_generation_rows"), node.total("hotset_inference_rows_total")]
+        return [api, node, site] if all(told) else None
 
     return list(wait_for(both, what="the metrics of all that was asked"))
