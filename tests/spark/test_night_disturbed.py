@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -101,11 +102,12 @@ def test_publish_killed_half_way_is_finished_by_the_next_call(night: SmallNight,
 def test_nights_do_not_pile_up_though_retire_comes_right_after_the_switch(
     night: SmallNight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BATCH_RETIRE_AFTER_S", "2")  # shorter than a night, longer than from activate to retire
+    monkeypatch.setenv("BATCH_RETIRE_AFTER_S", "2")  # longer than from activate to retire
     night.write_tables(FLIGHTS)
     night.write_log(dict.fromkeys(FLIGHTS, 2), at=AS_OF - timedelta(days=1))
     loaded = []
     for hour in range(4):
+        time.sleep(2.0)  # nights are further apart than that, however fast one is
         begun = night.begin(f"night {hour}", AS_OF - timedelta(hours=5 - hour))
         night.run_all(begun)
         loaded.append(begun["generation"])
