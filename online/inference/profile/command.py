@@ -90,8 +90,11 @@ def _measure(options: ProfileOptions, bundle: Bundle, max_rows: int) -> Profile:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this command's output
     overran = loaded.overruns
     before = overran()
-    measured = measure(runs, options.rounds)
-    loaded.close()
+    loaded.serve()  # measured at the priority that requests are served at
+    try:
+        measured = measure(runs, options.rounds)
+    finally:
+        loaded.close()
     under = Conditions(
         options.device.name,
         device_name,

@@ -62,6 +62,13 @@ class _Instance:
     began_ns: int = 0
     ahead_rows: int = 0
 
+    def left_ms(self, time: BatchTime, now_ns: int) -> float:
+        """Until it is free, as expected; a batch that takes longer takes nothing off the next."""
+        if not self.rows:
+            return 0.0
+        running_ms = max(0.0, time.batch_ms(self.rows) - (now_ns - self.began_ns) / 1e6)
+        return running_ms + (time.batch_ms(self.ahead_rows) if self.ahead_rows else 0.0)
+
 
 class Batcher:
     """`submit` and `withdraw` are for one thread; `run` is the body of others, one for each instance of the model.
@@ -109,11 +116,6 @@ class Batcher:
         """How long the first of the rows that wait has waited."""
         with self._changed:
             return self._queue.age_ns(self._now_ns())
-
-    @property
-    def idle_devices(self) -> int:
-        """How many wait for work."""
-        return self._idle
 
     @property
     def executing_rows(self) -> int:
@@ -198,15 +200,7 @@ class Batcher:
     def _free_in_ms(self, now_ns: int) -> float:
         """Until the first device is free, by its batch's expected time."""
         fit = self.time.fit
-        left_ms = (
-            fit.batch_ms(instance.rows)
-            - (now_ns - instance.began_ns) / 1e6
-            + (fit.batch_ms(instance.ahead_rows) if instance.ahead_rows else 0.0)
-            if instance.rows
-            else 0.0
-            for instance in self._instances
-        )
-        return max(0.0, min(left_ms, default=0.0))
+        return min((instance.left_ms(fit, now_ns) for instance in self._instances), default=0.0)
 
     def _next(self, instance: _Instance) -> _Flight | None:
         with self._changed:

@@ -145,6 +145,16 @@ def test_a_lost_device_ends_the_thread() -> None:
         run_all([job(1), job(2)], run_batch)
 
 
+class Watched(threading.Condition):
+    """Counts how often it was waited for."""
+
+    waits = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits += 1
+        return super().wait(timeout)
+
+
 def test_what_arrives_together_and_is_more_than_a_batch_goes_to_all_free_devices() -> None:
     together = threading.Barrier(2)
 
@@ -153,11 +163,16 @@ def test_what_arrives_together_and_is_more_than_a_batch_goes_to_all_free_devices
         return double(tensors)
 
     outcomes: list[Outcome] = []
-    batcher = Batcher(1, BatchPolicy(MAX_ROWS), 1000, BatchTime(1.0, 0.0), outcomes.append, instances=2)
+    watched = Watched()
+    batcher = Batcher(
+        *(1, BatchPolicy(MAX_ROWS), 1000, BatchTime(1.0, 0.0), outcomes.append),
+        instances=2,
+        condition=lambda: watched,
+    )
     devices = [threading.Thread(target=batcher.run, args=(run_batch,)) for _ in range(2)]
     for device in devices:
         device.start()
-    while batcher.idle_devices < 2:
+    while watched.waits < 2:
         time.sleep(0.001)
     batcher.submit([job(n) for n in range(2 * MAX_ROWS)])
     while len(outcomes) < 2:

@@ -206,3 +206,22 @@ def test_a_batch_that_is_not_whole_is_not_launched_while_the_device_works() -> N
     worker.run()
     assert worker.batch_rows == [1, 2]
     assert worker.launched_ahead_ns == [0, 0]
+
+
+def test_a_batch_that_was_launched_ahead_counts_for_who_comes_after_it() -> None:
+    """It waits no longer and runs not yet: whoever comes in that moment still has it before them."""
+    worker = VirtualWorker(Model(set(), False), 8, 100, TIME, is_launcher=True)
+    start, late_ns = worker.clock.now, round(1e6 * (TIME.batch_ms(1) - 0.5))
+    for number in range(9):
+        worker.clock.at(start, worker.send, number, [np.full((1, 1), number, np.float32)])
+    for number, deadline_ms in ((20, 12), (21, 40)):
+        worker.clock.at(
+            start + late_ns, worker.send, number, [np.full((1, 1), number, np.float32)], 0, deadline_ms
+        )
+    worker.run()
+    assert [ns > 0 for ns in worker.launched_ahead_ns] == [False, True, False]
+    ((refused_ns, refusal),) = worker.client.answers[20]
+    assert isinstance(refusal, wire.Failure)
+    assert (refused_ns, refusal.code) == (start + late_ns, "overloaded")
+    ((_, answer),) = worker.client.answers[21]
+    assert isinstance(answer, wire.Result)
