@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 # Of a row group: what a conversion holds at a time; 64 MB of stream then take some 60 MB of memory.
 _GROUP_ROWS = 20_000
+# Gathered by Arrow: each write to fsspec's file takes the interpreter from the event loop.
+_BUFFER_BYTES = 1 << 20
 
 # Columns whose values are mostly distinct: to look for repeated ones costs a third of the writing, and space.
 _DISTINCT = ("time", "request_id", "entity", "confidence", "age_ms", "total_us", "inputs", "outputs")
@@ -68,9 +70,10 @@ class ParquetFolder:
         self._fs.makedirs(folder, exist_ok=True)
         staged = f"{folder}/.{name}.part"
         opened = being_written.enter_context(self._fs.open(staged, "wb"))
+        gathered = being_written.enter_context(pa.output_stream(opened, buffer_size=_BUFFER_BYTES))
         few = [field.name for field in self._schema if field.name not in _DISTINCT]
         writer = being_written.enter_context(
-            pq.ParquetWriter(opened, self._schema, compression="zstd", use_dictionary=few)
+            pq.ParquetWriter(gathered, self._schema, compression="zstd", use_dictionary=few)
         )
         return _HourFile(staged, f"{folder}/{name}", writer)
 

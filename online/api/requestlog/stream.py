@@ -25,14 +25,17 @@ class LogStream:
         folder.mkdir(parents=True, exist_ok=True)
         unique = f"{time.time_ns() // 1_000_000:x}-{os.getpid():x}-{os.urandom(3).hex()}"
         self.path = folder / f"{stream_name(model, unique)}{STREAM_SUFFIX}"
-        self._file = self.path.open("xb")
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._lock = self.path.open("xb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Arrow's own file, unbuffered: a batch is a hundred writes, and to a file of Python's each would ask for
+        # the interpreter, which the event loop has.
+        self._file = pa.OSFile(str(self.path), "wb")
         self._writer = pa.ipc.new_stream(self._file, schema)
         self._opened_s = time.monotonic()
 
     @property
     def size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
+        return os.fstat(self._lock.fileno()).st_size
 
     @property
     def age_s(self) -> float:
@@ -41,14 +44,11 @@ class LogStream:
     def write(self, batch: pa.RecordBatch) -> None:
         """Raises OSError: the stream is then of no further use, and ends before this batch."""
         self._writer.write_batch(batch)
-        self._file.flush()
 
     def close(self) -> None:
         """Ends the stream and gives up its lock."""
-        try:
+        with self._lock, self._file:
             self._writer.close()
-        finally:
-            self._file.close()
 
 
 class Claimed:
