@@ -58,10 +58,11 @@ def snapshot_key(entity: bytes) -> int:
     return int.from_bytes(fingerprint(entity) + fingerprint(entity[::-1]), "big")
 
 
-def snapshot_places(keys: npt.NDArray[np.uint64], entity: bytes) -> range:
-    """The rows of the snapshot, whose ascending keys these are, that may be the entity's."""
-    key = np.uint64(snapshot_key(entity))
-    return range(int(np.searchsorted(keys, key, "left")), int(np.searchsorted(keys, key, "right")))
+def snapshot_places(keys: npt.NDArray[np.uint64], entities: Sequence[bytes]) -> list[range]:
+    """The rows of the snapshot, whose ascending keys these are, that may be each entity's."""
+    sought = np.array([snapshot_key(entity) for entity in entities], np.uint64)
+    first, after = (np.searchsorted(keys, sought, side).tolist() for side in ("left", "right"))
+    return list(map(range, first, after))
 
 
 def _plain(value: object) -> bool | int | float | str | None:

@@ -34,7 +34,7 @@ from online.api.metrics.levels import disk_free, model_levels
 from online.api.metrics.series import Metrics, ModelLevels
 from online.api.metrics.slots import take_slot
 from online.api.parity.part import Parity
-from online.api.requestlog.buffer import LogBuffer
+from online.api.requestlog.buffer import RequestBuffer
 from online.api.requestlog.samples import Samples
 from online.api.requestlog.writer import LogWriter
 from online.api.routes.announcements import Announcements
@@ -80,7 +80,12 @@ class Service:
         )
         self.flights = Flights()
         self.l1 = L1(settings.l1_bytes)
-        self.buffer = LogBuffer(settings.models, settings.log_max_rows)
+        self.parity = Parity(settings, self.background, self.snapshots, self.live, self.routes.views, self.clock)
+        samples = Samples(
+            *(settings.log_sample, settings.log_never, self.features.from_snapshot),
+            self.parity.checks.offer,
+        )
+        self.buffer = RequestBuffer(settings.models, settings.log_max_rows, samples)
         self._slot = take_slot(settings.metrics_dir, settings.workers)
         self.metrics = Metrics(self._state, self._model_levels, lambda: disk_free(settings.state_dir))
         self.log = LogWriter(
@@ -106,15 +111,11 @@ class Service:
             *(self.link, self.l1, self.clock, self.invalidations, self.cap, self.renewals, settings.input_cache)
         )
         answerer = Answerer(stored, computing, flying, self.clock, settings.input_cache)
-        self.parity = Parity(settings, self.background, self.snapshots, self.live, self.routes.views, self.clock)
         self.predictions = Predictions(
             *(settings, self.routes.views, stored, answerer, self.l1, self.clock),
             *(self.buffer if settings.request_log else None, self.link),
             self.invalidations,
-            Samples(
-                *(settings.log_sample, settings.log_never, self.features.from_snapshot),
-                self.parity.checks.offer,
-            ),
+            samples,
             AnswerTracer(self.spans, settings.trace_share) if self.spans is not None else None,
         )
         self.is_draining = False

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from zlib import crc32
 
 import pytest
 from redis import Redis
 
 from batch_scoring.drift.counting import CountTask, count
 from batch_scoring.drift.histograms import Baseline, histogram
+from online.api.requestlog.places import place_of
 from tests.support.api_process import ApiProcess
 from tests.support.publish_small import Small, small_forward, small_manifest
 from tests.support.redis_server import RedisServer
@@ -24,7 +24,7 @@ RECORDS = {
 
 
 def is_sampled(row: Row) -> bool:
-    return crc32(row["entity"].encode(), crc32(row["request_id"].encode())) < SHARE * 2**32
+    return place_of(row["request_id"].encode(), row["entity"].encode()) < SHARE * 2**32
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from redis import Redis
 
+from online.api.parity.checks import MAX_WAITING
 from schemas.arrow import PARITY
 from schemas.codec import pack
 from schemas.feature_table import pack_record
@@ -45,6 +46,10 @@ class World:
         assert answer.status_code == 200
         body: dict[str, Any] = answer.json()
         return body
+
+    def ask_batch(self, *entities: str) -> None:
+        body = {"items": entities}
+        assert self.api.client.post(f"/v1/models/{MODEL}/predictions:batch", json=body).status_code == 200
 
     def rows(self, entity: str) -> list[dict[str, Any]]:
         paths = (self.api.state / "parity").glob(f"{MODEL}~*.arrows")
@@ -103,8 +108,7 @@ def compared(world: World) -> dict[str, list[dict[str, Any]]]:
     world.change_features("e5")
     world.ask("e0")
     world.ask("e0", **{"X-Deadline-Ms": "1999"})
-    body = {"items": ["e1", "e2"]}
-    assert world.api.client.post(f"/v1/models/{MODEL}/predictions:batch", json=body).status_code == 200
+    world.ask_batch("e1", "e2")
     for entity in ("e3", "e4", "e5"):
         world.ask(entity)
     wait_for(lambda: world.version.requests >= 7, 8.0, "the live tier to be asked")
@@ -150,9 +154,7 @@ def test_a_difference_is_put_down_to_what_made_it(
 def test_a_live_tier_without_room_is_left_alone(world: World, compared: dict[str, list[dict[str, Any]]]) -> None:
     world.version.refuse_with, before = "overloaded", world.version.requests
     try:
-        world.ask("e7")
-        wait_for(lambda: world.version.requests > before, 8.0, "the live tier to be asked")
-        world.ask("e8")
+        world.ask_batch("e7", "e8")  # offered one right after the other
         assert [row["skipped"] for row in world.compared("e8")] == ["over_capacity"]
         assert [row["skipped"] for row in world.compared("e7")] == ["over_capacity"]
         assert world.version.requests == before + 1, "it was asked again at once"
@@ -165,15 +167,17 @@ def test_a_live_tier_without_room_is_left_alone(world: World, compared: dict[str
 def test_a_stopped_live_tier_neither_slows_nor_fails_hits_and_what_is_behind_is_dropped(world: World) -> None:
     time.sleep(1.0)  # the pause after a refusal
     world.version.delay_s = 30.0
-    fast_ms = sorted(timed(lambda: world.ask("e9")) for _ in range(90))
-    # The first is on its way, 64 wait behind it, and the others are dropped.
-    wait_for(lambda: world.counted()["behind"] >= 90 - 65, 8.0, "drops")
-    assert fast_ms[80] < 250
+    asked = MAX_WAITING + 26
+    fast_ms = sorted(timed(lambda: world.ask("e9")) for _ in range(asked))
+    # Most wait, and the rest is dropped.
+    wait_for(lambda: world.counted()["behind"] >= 25, 8.0, "drops")
+    assert fast_ms[asked * 8 // 9] < 250
     world.node.stop()
     slow_ms = sorted(timed(lambda: world.ask("e10")) for _ in range(20))
     assert slow_ms[15] < 250
-    reasons = Counter(row["skipped"] for row in world.compared("e9", 90))
-    assert reasons == {"behind": 90 - 65, "live_unavailable": 65}
+    reasons = Counter(row["skipped"] for row in world.compared("e9", asked))
+    # One more is taken where the first is on its way before the others come.
+    assert reasons in [{"behind": behind, "live_unavailable": asked - behind} for behind in (25, 26)]
     assert {row["skipped"] for row in world.compared("e10", 20)} <= {"live_unavailable", "behind"}
 
 

@@ -16,6 +16,9 @@ from typing import Any
 import orjson
 import psutil
 
+from tests.support.plain_hits import AnsweredHit, Lane, Version, kept
+
+_LANE = Lane(Version("7"))
 RATE_PER_S, STEP_S = 5_000, 0.01
 # As in service; and how many the fast kind lets wait, so that the writer is never without.
 _MAX_ROWS, _WAITING_ROWS = 200_000, 150_000
@@ -47,10 +50,12 @@ def main(folder: Path, kind: str, rows: int) -> dict[str, object]:
     # As `python -m online.api` has it: metrics go to files that all workers share.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(dir=folder)
     from online.api.metrics.series import Metrics
-    from online.api.requestlog.buffer import LogBuffer
+    from online.api.requestlog.buffer import RequestBuffer
+    from online.api.requestlog.samples import Samples
     from online.api.requestlog.writer import LogWriter
 
-    buffer, metrics, memory = LogBuffer(["m"], _MAX_ROWS), Metrics(dict), Memory()
+    samples = Samples(0.01, (), lambda view, entities: [None] * len(entities))
+    buffer, metrics, memory = RequestBuffer(["m"], _MAX_ROWS, samples), Metrics(dict), Memory()
     before = psutil.Process().memory_info().rss
     with LogWriter(
         buffer, folder / "log", str(folder / "data"), 3600.0, _ROTATE_BYTES, 1 << 30, metrics.fold
@@ -101,9 +106,8 @@ def add(buffer: Any, number: int) -> None:
     is_live, is_sampled = number % 10 == 0, number % 100 == 0
     total_us, generation = 900 + number % 500, "20261129T0200Z-1"
     if not is_live:
-        times_us = (total_us, 40, 600, 30)
-        hit = ("7", generation, "on time", 0.93, now_us, now_us // 1000 - 3_600_000, *times_us)
-        buffer.hits["m"].add((request_id.encode(), entity.encode(), *hit))
+        told = kept(entity.encode(), generation, "on time", 0.93, now_us // 1000 - 3_600_000)
+        buffer.hits.add([AnsweredHit(_LANE, told, request_id.encode(), now_us, total_us)])
         return
     inputs = '{"distance":1020.0,"delay":3.5,"airline":"UA"}' if is_sampled else None
     row = (

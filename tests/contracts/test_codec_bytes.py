@@ -85,7 +85,7 @@ def test_snapshot_places_find_the_key() -> None:
     entities = [str(n).encode() for n in range(100)]
     found = np.array(sorted(feature_table.snapshot_key(e) for e in entities), np.uint64)
     for entity in entities:
-        assert [found[i] for i in feature_table.snapshot_places(found, entity)] == [
+        assert [found[i] for i in feature_table.snapshot_places(found, [entity])[0]] == [
             feature_table.snapshot_key(entity)
         ]
     assert feature_table.snapshot_key(b"UA1") == 4005779206789421701

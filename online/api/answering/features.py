@@ -50,10 +50,10 @@ class FeatureSource:
                 replies[place] = reply
         return [self._record(view, table, *pair) for pair in zip(entities, replies, strict=True)]
 
-    def from_snapshot(self, view: ModelView, entity: bytes) -> Record | None:
-        """For the log's sample: no question to Redis."""
+    def from_snapshot(self, view: ModelView, entities: Sequence[bytes]) -> Sequence[Record | None]:
+        """For the log's sample: no question to Redis. May be called by any thread."""
         snapshot = self._snapshots.get(view.document.model, view.features) if view.features else None
-        return snapshot.find(entity) if snapshot else None
+        return snapshot.find(entities) if snapshot else [None] * len(entities)
 
     def _record(self, view: ModelView, table: FeatureTable, entity: bytes, reply: object) -> Record | ServingError:
         if isinstance(reply, bytes):
@@ -68,7 +68,7 @@ class FeatureSource:
         snapshot = self._snapshots.get(view.document.model, table)
         if snapshot is None and reply is not None:
             return FeaturesUnavailable("the feature table cannot be read, and there is no snapshot of it")
-        found = snapshot.find(entity) if snapshot else None
+        found = snapshot.find([entity])[0] if snapshot else None
         if found is None:
             return _unknown()
         self.counts.snapshot += 1

@@ -16,10 +16,11 @@ _NUMBER_BYTES = 32
 class Kept:
     """One precomputed answer. `rendered`: as `documents.render` has it."""
 
-    __slots__ = ("answer", "computed_at_ms", "etag", "generation", "outputs", "rendered")
+    __slots__ = ("answer", "computed_at_ms", "entity", "etag", "generation", "outputs", "rendered")
 
     def __init__(
         self,
+        entity: bytes,
         outputs: Sequence[float],
         answer: Answer,
         computed_at_ms: int,
@@ -27,7 +28,7 @@ class Kept:
         rendered: bytes,
         etag: bytes,
     ) -> None:
-        self.outputs, self.answer = outputs, answer
+        self.entity, self.outputs, self.answer = entity, outputs, answer
         self.computed_at_ms, self.generation = computed_at_ms, generation
         self.rendered, self.etag = rendered, etag
 
@@ -87,4 +88,5 @@ class L1:
 
 def _entry_bytes(key: bytes, kept: Kept) -> int:
     numbers = 2 * _NUMBER_BYTES * len(kept.outputs)
-    return _OBJECT_BYTES + numbers + sys.getsizeof(key) + sys.getsizeof(kept.rendered)
+    texts = sum(map(sys.getsizeof, (key, kept.entity, kept.rendered)))
+    return _OBJECT_BYTES + numbers + texts

@@ -8,7 +8,7 @@ import asyncio
 import fcntl
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,24 @@ _KEPT_TABLES = 2
 
 
 class Snapshot:
-    """One table; `find` takes microseconds. Batches are (ascending keys, records)."""
+    """One table; to find an entity takes microseconds. Batches are (ascending keys, records)."""
 
     def __init__(self, batches: list[tuple[npt.NDArray[np.uint64], Any]], features: tuple[str, ...]) -> None:
         self._batches, self._features = batches, features
 
-    def find(self, entity: bytes) -> Mapping[str, object] | None:
-        """The entity's raw record, or None where the table has none."""
+    def find(self, entities: Sequence[bytes]) -> list[Mapping[str, object] | None]:
+        """Each entity's raw record, or None where the table has none."""
+        found: list[Mapping[str, object] | None] = [None] * len(entities)
         for keys, records in self._batches:
-            for row in snapshot_places(keys, entity):
-                try:
-                    return unpack_record(records[row].as_buffer().to_pybytes(), entity, self._features)
-                except CorruptValue:  # another entity with the same key
-                    continue
-        return None
+            for place, rows in enumerate(snapshot_places(keys, entities)):
+                for row in rows:
+                    try:
+                        raw = records[row].as_buffer().to_pybytes()
+                        found[place] = unpack_record(raw, entities[place], self._features)
+                        break
+                    except CorruptValue:  # another entity with the same key
+                        continue
+        return found
 
 
 def open_snapshot(path: Path, features: tuple[str, ...]) -> Snapshot:

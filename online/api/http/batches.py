@@ -17,7 +17,7 @@ from online.api.http.sending import outcome_lines, send, us_since
 from online.api.http.teller import Teller
 from online.api.lookup.clock import RedisClock
 from online.api.requestlog.columns import Row
-from online.api.requestlog.hit_rows import HitRow, whole_row
+from online.api.requestlog.hit_columns import whole_row
 from online.api.tracing import EXECUTE
 from online.errors import ServingError
 
@@ -83,21 +83,24 @@ class Batches:
         times_us: tuple[int, int, int, int],
     ) -> Row | None:
         """The row of what took longest. `times_us`: in total, before the look-up, of it, and for the text."""
-        sink, samples, request_id = self._teller.sink, self._teller.samples, asked.request_id
+        sink, request_id = self._teller.sink, asked.request_id
         if sink is None:
             return None
         longest: Row | None = None
-        own_id = request_id.encode()
-        hit: HitRow | None = None
+        kept: list[Kept] = []
         general_us = (times_us[0], times_us[1], times_us[3])
         for item, one in zip(parsed, answers, strict=True):
-            if isinstance(one, Kept) and lane is not None and isinstance(item, Item):
-                hit = lane.log(sink, samples, one, item.raw, own_id, now_us, times_us)
-            elif isinstance(one, Outcome):
+            if isinstance(one, Kept):
+                kept.append(one)
+            else:
                 row = self._teller.log(asking.view, request_id, item, one, now_us, general_us)
                 if row and (longest is None or (row[EXECUTE] or 0) > (longest[EXECUTE] or 0)):  # type: ignore[operator]
                     longest = row
-        return whole_row(hit) if longest is None and hit is not None else longest
+        if not kept or lane is None:
+            return longest
+        own_id, numbers = request_id.encode(), (now_us, *times_us)
+        sink.hits.add_batch(lane, own_id, kept, numbers)
+        return longest or whole_row(lane.version, kept[0], own_id, numbers)
 
 
 def _refused(asking: Asking, error: ServingError) -> Outcome:

@@ -7,7 +7,7 @@ different goes on their way, with the replies it has. A test holds the answers o
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 
@@ -22,8 +22,7 @@ from online.api.http.steps import Steps
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.invalidations import Invalidations
 from online.api.lookup.link import RedisLink
-from online.api.requestlog.hit_rows import whole_row
-from online.api.requestlog.samples import Samples
+from online.api.requestlog.hit_columns import whole_row
 from online.api.tracing import AnswerTracer
 from schemas.keys import MAX_PLAIN_FIELD_BYTES
 
@@ -49,14 +48,13 @@ class Hits:
         clock: RedisClock,
         invalidations: Invalidations,
         sink: LogSink | None,
-        samples: Samples,
         tracer: AnswerTracer | None,
         give_back: "Callable[[Hit, list[object] | Exception], None]",
     ) -> None:
         self._lanes, self._link, self._l1, self._clock = lanes, link, l1, clock
         self._invalidations, self._sink = invalidations, sink
-        self._samples, self._tracer, self.give_back = samples, tracer, give_back
-        self._landed = Steps[Hit](self._is_told, self._send, self._log, failed=self._fail)
+        self._tracer, self.give_back = tracer, give_back
+        self._landed = Steps[Hit](self._is_told, self._send, failed=self._fail, last=self._log)
 
     def take_plain(self, exchange: Exchange, model: str) -> bool:
         """As `take`, by the path alone, of a request that has not been checked."""
@@ -78,10 +76,11 @@ class Hits:
         if marks is None or raw in marks or lane is None:
             return False
         hit = Hit(self, exchange, lane, raw, checked)
-        hit.kept = self._l1.get(lane.version.l1_prefix + raw)
-        if hit.kept is None:
+        kept = self._l1.get(lane.version.l1_prefix + raw)
+        if kept is None:
             self._link.send(lane.questions(raw), hit)
         else:
+            hit.kept = kept
             self.land(hit)
         return True
 
@@ -91,18 +90,22 @@ class Hits:
 
     def _is_told(self, hit: "Hit") -> bool:
         """Makes the answer; what turns out to be no plain hit goes on by the general way."""
-        if hit.kept is None:
+        if hit.replies is not None:
             precomputed, written_back = hit.replies
-            hit.kept = hit.lane.kept(hit.raw, precomputed, written_back, self._l1, is_tagged=True)
-            if hit.kept is None:
+            kept = hit.lane.kept(hit.raw, precomputed, written_back, self._l1, is_tagged=True)
+            if kept is None:
                 self.give_back(hit, hit.replies)
                 return False
+            hit.kept = kept
         self._tell(hit, hit.kept)
         return True
 
     def _send(self, hit: "Hit") -> bool:
         hit.exchange.answer(200, hit.head, hit.body)
-        return self._sink is not None
+        if self._sink is None:
+            return False
+        hit.total_us = (time.perf_counter_ns() - hit.exchange.started_ns) // 1000
+        return True
 
     def _fail(self, hit: "Hit", error: Exception) -> None:
         """A mistake of ours costs this request the short way."""
@@ -128,17 +131,19 @@ class Hits:
         timings_ms = (hit.route_us / 1e3, hit.lookup_us / 1e3, hit.post_us / 1e3)
         hit.head = _HEAD % (len(hit.body), request_id, more, *timings_ms)
 
-    def _log(self, hit: "Hit") -> bool:
-        sink, exchange, lane, kept = self._sink, hit.exchange, hit.lane, hit.kept
-        assert sink is not None
-        assert kept is not None
-        total_us = (time.perf_counter_ns() - exchange.started_ns) // 1000
-        times_us = (total_us, hit.route_us, hit.lookup_us, hit.post_us)
-        row = lane.log(sink, self._samples, kept, hit.raw, hit.request_id, hit.now_us, times_us)
-        if self._tracer is not None and exchange.trace is not None:
-            name = SPAN_NAMES[exchange.target.kind]
-            self._tracer.end(exchange.trace, name, lane.version.model, whole_row(row))
-        return True
+    def _log(self, hits: "Sequence[Hit]") -> None:
+        assert self._sink is not None
+        self._sink.hits.add(hits)
+        if self._tracer is not None:
+            for hit in hits:
+                self._trace(self._tracer, hit)
+
+    def _trace(self, tracer: AnswerTracer, hit: "Hit") -> None:
+        trace, version = hit.exchange.trace, hit.lane.version
+        if trace is not None:
+            numbers = (hit.now_us, hit.total_us, hit.route_us, hit.lookup_us, hit.post_us)
+            row = whole_row(version, hit.kept, hit.request_id, numbers)
+            tracer.end(trace, SPAN_NAMES[hit.exchange.target.kind], version.model, row)
 
 
 class Hit:
@@ -146,21 +151,23 @@ class Hit:
 
     Attributes:
         checked: the request, where it was checked before it came this way.
-        kept: what is answered, once that is known.
+        kept: what is answered, set once that is known.
         replies: Redis's, where it was asked.
-        head, body, request_id, now_us, lookup_us, post_us: set when the answer is made.
+        head, body, request_id, now_us, lookup_us, post_us: set when the answer is made; total_us when it is sent.
     """
 
     __slots__ = (
         *("_hits", "_is_done", "began_ns", "body", "checked", "exchange", "head", "kept", "lane", "lookup_us"),
-        *("now_us", "post_us", "raw", "replies", "request_id", "route_us"),
+        *("now_us", "post_us", "raw", "replies", "request_id", "route_us", "total_us"),
     )
+    kept: Kept
     head: bytes
     body: bytes
     request_id: bytes
     now_us: int
     lookup_us: int
     post_us: int
+    total_us: int
 
     def __init__(
         self, hits: Hits, exchange: Exchange, lane: Lane, raw: bytes, checked: tuple[Asking, Item] | None
@@ -169,8 +176,7 @@ class Hit:
         self.began_ns = began_ns = time.perf_counter_ns()
         self.route_us = (began_ns - exchange.started_ns) // 1000
         self._is_done = False
-        self.kept: Kept | None = None
-        self.replies: list[object] = []
+        self.replies: list[object] | None = None
 
     def done(self) -> bool:
         return self._is_done

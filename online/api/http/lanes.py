@@ -1,7 +1,7 @@
 """What hits of one precomputed set share, for the short ways of `hits.py` and `batch_hits.py`.
 
 A lane is a view whose answers need no more than one stored value: one precomputed set, no age limit, no labels to
-be checked, no experiment. The text and the log row of such an answer are made here, once for both ways.
+be checked, no experiment. The text of such an answer is made here, once for both ways.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,7 @@ import orjson
 from online.api.answering.l1 import L1, Kept
 from online.api.http.conditional import etag_of_numbers
 from online.api.http.documents import rfc3339
-from online.api.http.sink import LogSink
 from online.api.lookup.resp import Command, get, hget
-from online.api.requestlog.hit_rows import HitRow, whole_row
-from online.api.requestlog.samples import Samples
 from online.api.routes.view import Layer, ModelView, VersionView
 from schemas.codec import HEAD_BYTES, CorruptValue, unpack
 from schemas.http import Source
@@ -61,34 +58,10 @@ class Lane(NamedTuple):
         keeps, etag = l1.keeps, b""
         if is_tagged or keeps:
             etag = etag_of_numbers(version, computed_at_ms, precomputed[HEAD_BYTES:])
-        kept = Kept(outputs, answer, computed_at_ms, layer.generation, rendered, etag)
+        kept = Kept(raw, outputs, answer, computed_at_ms, layer.generation, rendered, etag)
         if keeps:
             l1.put(version.l1_prefix + raw, kept)
         return kept
-
-    def log(
-        self,
-        sink: LogSink,
-        samples: Samples,
-        kept: Kept,
-        raw: bytes,
-        request_id: bytes,
-        now_us: int,
-        times_us: tuple[int, int, int, int],
-    ) -> HitRow:
-        """Leaves such an answer's row. `times_us`: in total, before the look-up, of it, and for the text."""
-        version, answer, (total_us, route_us, lookup_us, post_us) = self.version, kept.answer, times_us
-        # As one flat tuple: put together from parts it takes three times as long.
-        row = (
-            request_id, raw, version.name, kept.generation, answer.label, answer.confidence, now_us,
-            kept.computed_at_ms, total_us, route_us, lookup_us, post_us,
-        )  # fmt: skip
-        if samples.takes(request_id, raw):
-            samples.offer(request_id.decode(), self.view, version, raw, self.layer.generation, kept.outputs)
-            sink.add(version.model, whole_row(row, *samples.parts(self.view, version, raw, None, kept.outputs)))
-        else:
-            sink.hits[version.model].add(row)
-        return row
 
 
 def told(kept: Kept, request_id: bytes, now_ms: int) -> bytes:

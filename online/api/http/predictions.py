@@ -80,7 +80,7 @@ class Predictions:
         )
         self._hits = Hits(
             *(lanes, link, l1, clock, invalidations, sink),
-            *(samples, tracer),
+            tracer,
             self._go_on,
         )
 

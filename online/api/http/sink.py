@@ -1,20 +1,23 @@
 """Where answers leave their rows."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from online.api.requestlog.columns import Row
 from online.api.requestlog.hit_rows import HitRows
 
 
-class LogSink(Protocol):
-    """Takes rows of the request log; never waits, never fails."""
-
-    @property
-    def hits(self) -> Mapping[str, HitRows]:
-        """For plain hits, by model."""
+class RowSink(Protocol):
+    """Takes rows of a log; never waits, never fails."""
 
     def add(self, model: str, row: Row) -> None: ...
+
+
+class LogSink(RowSink, Protocol):
+    """Takes rows of the request log."""
+
+    @property
+    def hits(self) -> HitRows:
+        """For plain hits."""
 
     def refuse(self, code: str) -> None:
         """Counts a request for no model that exists."""

@@ -5,7 +5,7 @@ other steps run on, would push out.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -15,11 +15,17 @@ class Steps(Generic[T]):
     """
     Args:
         steps: say whether an item goes on to the next.
+        last: gets all that went through them, at once.
         failed: gets an item at which a step failed, which costs the others nothing; does not raise.
     """
 
-    def __init__(self, *steps: Callable[[T], bool], failed: Callable[[T, Exception], None]) -> None:
-        self._steps, self._failed = steps, failed
+    def __init__(
+        self,
+        *steps: Callable[[T], bool],
+        failed: Callable[[T, Exception], None],
+        last: Callable[[Sequence[T]], None] | None = None,
+    ) -> None:
+        self._steps, self._failed, self._last = steps, failed, last
         self._loop = asyncio.get_running_loop()
         self._ready: list[T] = []
 
@@ -40,3 +46,9 @@ class Steps(Generic[T]):
                 except Exception as error:  # noqa: BLE001 - handed on
                     self._failed(item, error)
             items = left
+        if items and self._last is not None:
+            try:
+                self._last(items)
+            except Exception as error:  # noqa: BLE001 - handed on
+                for item in items:
+                    self._failed(item, error)

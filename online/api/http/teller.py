@@ -1,5 +1,7 @@
 """What an outcome leaves: the answer's text, its row in the request log, the spans of its trace."""
 
+from collections.abc import Sequence
+
 from online.api.answering.l1 import L1, Kept
 from online.api.answering.outcome import Item, Outcome
 from online.api.http.conditional import etag_of
@@ -8,7 +10,8 @@ from online.api.http.exchange import Exchange
 from online.api.http.head import SPAN_NAMES
 from online.api.http.sink import LogSink
 from online.api.requestlog.columns import Row
-from online.api.requestlog.samples import Samples
+from online.api.requestlog.places import place_of
+from online.api.requestlog.samples import Parts, Samples
 from online.api.routes.view import ModelView
 from online.api.tracing import AnswerTracer
 from online.errors import ServingError
@@ -24,15 +27,17 @@ class Teller:
     def text(self, outcome: Outcome, request_id: str, now_ms: int) -> bytes:
         """As `documents.result_json`; L1 keeps it where it may."""
         told = result_json(outcome, request_id, now_ms)
+        entity = outcome.entity
         if (
             outcome.keep_as is not None
+            and entity is not None
             and outcome.outputs is not None
             and outcome.answer is not None
             and outcome.rendered is not None
         ):
             etag = outcome.etag or etag_of(outcome)
             kept = Kept(
-                *(outcome.outputs, outcome.answer, outcome.computed_at_ms, outcome.generation),
+                *(entity.encode(), outcome.outputs, outcome.answer, outcome.computed_at_ms, outcome.generation),
                 outcome.rendered,
                 etag,
             )
@@ -52,15 +57,27 @@ class Teller:
         if self.sink is None:
             return None
         row = log_row(outcome, request_id, now_us, *times_us)
-        outputs, takes = outcome.outputs, self.samples.takes
-        if outputs is not None and isinstance(item, Item) and takes(request_id.encode(), item.raw):
-            sampled = self.samples.parts(view, outcome.version, item.raw, outcome.record, outputs)
-            row = (*row[:-2], *sampled)
-            if outcome.source is Source.PRECOMPUTED and outcome.version and outcome.generation:
-                hit = (outcome.version, item.raw, outcome.generation, outputs)
-                self.samples.offer(request_id, view, *hit)
+        if outcome.outputs is not None and isinstance(item, Item):
+            place = place_of(request_id.encode(), item.raw)
+            if self.samples.takes(place):
+                row = (*row[:-2], *self._sampled(view, request_id, item, outcome, outcome.outputs, place))
         self.sink.add(view.document.model, row)
         return row
+
+    def _sampled(
+        self,
+        view: ModelView,
+        request_id: str,
+        item: Item,
+        outcome: Outcome,
+        outputs: Sequence[float],
+        place: int,
+    ) -> Parts:
+        """The row's last columns; a hit is offered to be compared, too."""
+        if outcome.source is Source.PRECOMPUTED and outcome.version and outcome.generation:
+            hit = (outcome.version, item.raw, outcome.generation, outputs)
+            self.samples.offer(place, request_id, view, *hit)
+        return self.samples.parts(view, outcome.version, item.raw, outcome.record, outputs)
 
     def trace(self, asked: Exchange, model: str, row: Row | None, entities: int = 1) -> None:
         """`row`: of the entity that took longest."""

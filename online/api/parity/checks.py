@@ -19,14 +19,13 @@ import orjson
 from online.api.answering.brought import transform
 from online.api.answering.features import FeatureSource, Record
 from online.api.answering.snapshot import SnapshotStore
-from online.api.http.sink import LogSink
+from online.api.http.sink import RowSink
 from online.api.live.contract import Live
 from online.api.lookup.clock import RedisClock
 from online.api.lookup.connection import RedisDown, RedisSlow
 from online.api.lookup.link import RedisLink
 from online.api.lookup.resp import get
 from online.api.parity.metrics import ParityMetrics
-from online.api.requestlog.samples import place_of
 from online.api.routes.view import ModelView, VersionView
 from online.errors import DeadlineExceeded, InvalidFeatures, LiveUnavailable, Overloaded, ServingError
 from online.wire_client.asking import Rows
@@ -37,7 +36,8 @@ from schemas.wire import LOWEST_PRIORITY, Float32Array, Tensor
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 64
+# The log's thread offers those of a second at once.
+MAX_WAITING = 256
 # Room on the live tier is asked for again so much later.
 _PAUSE_S = 1.0
 
@@ -62,7 +62,7 @@ class Skipped(Exception):
 
 
 class ParityChecks:
-    """Use as `async with`; `offer` may be called at any time.
+    """Use as `async with`; `offer` may be called at any time, from any thread.
 
     Args:
         share: of the hits; those of the request log's sample are offered, so that it is at most that sample's.
@@ -80,7 +80,7 @@ class ParityChecks:
         live: Live,
         views: Mapping[str, ModelView],
         clock: RedisClock,
-        sink: LogSink,
+        sink: RowSink,
         metrics: ParityMetrics,
         patience_s: float,
         pause_s: float = _PAUSE_S,
@@ -105,6 +105,7 @@ class ParityChecks:
 
     def offer(
         self,
+        place: int,
         request_id: str,
         view: ModelView,
         version: VersionView,
@@ -112,10 +113,12 @@ class ParityChecks:
         generation: str,
         outputs: Sequence[float],
     ) -> None:
-        """Takes a hit that was answered, where it is of the sample and there is room."""
-        if place_of(request_id, entity) >= self._limit:
-            return
-        hit = Hit(request_id, view, version, entity, generation, outputs)
+        """Takes a hit that was answered, where it is of the sample and there is room. `place`: by `place_of`."""
+        if place < self._limit:
+            hit = Hit(request_id, view, version, entity, generation, outputs)
+            self._loop.call_soon_threadsafe(self._take, hit)
+
+    def _take(self, hit: Hit) -> None:
         if len(self._waiting) >= MAX_WAITING:
             self._tell(hit, None, Skip.BEHIND)
             return
@@ -207,7 +210,7 @@ class ParityChecks:
         table = hit.view.features
         if table is None or table.id != hit.generation:
             return True
-        of_night = self._features.from_snapshot(hit.view, hit.entity)
+        (of_night,) = self._features.from_snapshot(hit.view, [hit.entity])
         return of_night is not None and dict(of_night) != dict(record)
 
     def _tell(self, hit: Hit, found: Measured | None, skipped: Skip | None) -> None:

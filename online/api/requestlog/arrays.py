@@ -46,7 +46,7 @@ def _whole(of: Any, values: Sequence[object]) -> Any:
         case Numbers():
             return pa.array(values.array, of, from_pandas=True)
         case Coded():
-            return pa.array(values.values, of).take(pa.array(values.codes))
+            return _whole(of, values.values).take(pa.array(values.codes))
         case Texts():
             offsets = np.concatenate([[0], values.ends]).astype(np.int32)
             buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values.data)]

@@ -8,28 +8,25 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 from online.api.requestlog.columns import Columns, Row
+from online.api.requestlog.hit_columns import columns_of
 from online.api.requestlog.hit_rows import HitRows
 from online.api.requestlog.queues import left
+from online.api.requestlog.samples import Samples
 
 
 class LogBuffer:
-    """Appended to by the event loop, taken from by the writer's thread, by atomic operations of a deque.
-
-    Attributes:
-        hits: rows of plain hits, by model.
-    """
+    """Appended to by the event loop, taken from by the writer's thread, by atomic operations of a deque."""
 
     def __init__(self, models: Sequence[str], max_rows: int) -> None:
-        """`max_rows`: that wait for the writer, of each model as plain hits and as others."""
+        """`max_rows`: that wait for the writer, of each model."""
         self._max_rows = max_rows
         self._rows: dict[str, deque[Row]] = {model: deque() for model in models}
-        self.hits: Mapping[str, HitRows] = {model: HitRows(max_rows) for model in models}
         self._refused: deque[str] = deque(maxlen=max_rows)
         self._dropped = 0
 
     @property
     def dropped(self) -> int:
-        return self._dropped + sum(hits.dropped for hits in self.hits.values())
+        return self._dropped
 
     def add(self, model: str, row: Row) -> None:
         rows = self._rows[model]
@@ -45,9 +42,6 @@ class LogBuffer:
     def take(self) -> list[tuple[str, Columns]]:
         """Columns with their model, in the order of the log's schema; a model may have several. They leave."""
         taken: list[tuple[str, Columns]] = []
-        for model, hits in self.hits.items():
-            if columns := hits.take():
-                taken.append((model, columns))
         for model, rows in self._rows.items():
             if found := left(rows):
                 taken.append((model, [*zip(*found, strict=True)]))
@@ -55,3 +49,23 @@ class LogBuffer:
 
     def take_refused(self) -> Mapping[str, int]:
         return Counter(left(self._refused))
+
+
+class RequestBuffer(LogBuffer):
+    """That of requests, most of which are plain hits.
+
+    Attributes:
+        hits: their rows, of which `max_rows` may wait too.
+    """
+
+    def __init__(self, models: Sequence[str], max_rows: int, samples: Samples) -> None:
+        super().__init__(models, max_rows)
+        self.hits, self._samples = HitRows(max_rows), samples
+
+    @property
+    def dropped(self) -> int:
+        return super().dropped + self.hits.dropped
+
+    def take(self) -> list[tuple[str, Columns]]:
+        hits = [(one.lane.version.model, columns_of(one, self._samples)) for one in self.hits.take()]
+        return hits + super().take()

@@ -1,134 +1,122 @@
-"""Rows of plain hits: most answers are such, and most columns of theirs are alike.
+"""Plain hits on their way to the log: most answers are such.
 
-An answer leaves what is its own, as one tuple. A few hundred of those are packed at once, by the event loop, so
-that objects of requests end soon: memory that is used again at once is still in the processor's cache, and the
-thread that writes the log, which would hold the loop up, has little to do. The rest of a row is put to it there.
+A hit leaves its request id and times, packed, and the answer it was told, which is not looked into: for each hit
+it would have to come from memory first. The writer's thread does that once a second, for each answer once, and
+finds rows that numpy takes as they are: see `hit_columns.py`.
 """
 
-from collections import deque
+import threading
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
+from online.api.answering.l1 import Kept
+from online.api.routes.view import ModelView, VersionView
 
-from online.api.requestlog.columns import Coded, Columns, Numbers, Row, Same, Texts
-from online.api.requestlog.queues import left
-from schemas.http import Source
+# When it was answered (us); us in total, before the look-up, of it, and for the answer's text.
+Numbers5 = tuple[int, int, int, int, int]
+NUMBERS_BYTES = Struct("=5q").size
 
-# Request id; entity; version, generation and label; confidence; when it was answered (us) and computed (ms); us in
-# total, before the look-up, of it, and for the answer's text.
-HitRow = tuple[bytes, bytes, str, str | None, str | None, float | None, int, int, int, int, int, int]
-Kind = tuple[object, ...]
-Int64Array = npt.NDArray[np.int64]
 
-PACKED_ROWS = 512
+class Lane(Protocol):
+    """Of which version hits are, and of which state of what is live."""
+
+    @property
+    def view(self) -> ModelView: ...
+    @property
+    def version(self) -> VersionView: ...
+
+
+class AnsweredHit(Protocol):
+    """One request that was answered."""
+
+    @property
+    def lane(self) -> Lane: ...
+
+    kept: Kept
+    request_id: bytes
+    now_us: int
+    total_us: int
+    route_us: int
+    lookup_us: int
+    post_us: int
+
+
+class Hits:
+    """Hits of one lane whose request ids are of one length.
+
+    Attributes:
+        packed: of each row the request id, and `Numbers5` as int64.
+        told: the answer of each row.
+    """
+
+    __slots__ = ("id_bytes", "lane", "pack", "packed", "told")
+
+    def __init__(self, lane: Lane, id_bytes: int) -> None:
+        self.lane, self.id_bytes = lane, id_bytes
+        self.packed, self.told = bytearray(), list[Kept]()
+        self.pack = Struct(f"={id_bytes}s5q").pack
 
 
 class HitRows:
-    """Of one model; added to by the event loop, taken from by the writer's thread: see `queues.left`."""
+    """Added to by the event loop, taken from by the writer's thread.
+
+    Attributes:
+        dropped: rows for which there was no room.
+    """
 
     def __init__(self, max_rows: int) -> None:
-        """`max_rows`: that wait for the writer, in packs."""
-        self._max_packs = max(1, max_rows // PACKED_ROWS)
-        self._rows: deque[HitRow] = deque()
-        self._packs: deque[_Pack] = deque()
-        self.dropped = 0
+        """`max_rows`: that wait for the writer."""
+        self._max_rows = max_rows
+        # Held for as long as it takes to pack the rows of a turn of the loop, or to take all away.
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[int, int], Hits] = {}
+        self._rows = self.dropped = 0
 
-    def add(self, row: HitRow) -> None:
-        rows = self._rows
-        rows.append(row)
-        if len(rows) >= PACKED_ROWS:
-            self._pack()
+    def add(self, hits: Sequence[AnsweredHit]) -> None:
+        """At least one. All that hits pay for their rows: so it is two comprehensions, most often."""
+        lane, id_bytes = hits[0].lane, len(hits[0].request_id)
+        for hit in hits:
+            if hit.lane is not lane or len(hit.request_id) != id_bytes:
+                for one in hits:
+                    self.add((one,))
+                return
+        with self._lock:
+            if not self._is_full(len(hits)):
+                mine = self._of(lane, id_bytes)
+                pack = mine.pack
+                rows = [
+                    pack(hit.request_id, hit.now_us, hit.total_us, hit.route_us, hit.lookup_us, hit.post_us)
+                    for hit in hits
+                ]
+                mine.packed += b"".join(rows)
+                mine.told += [hit.kept for hit in hits]
 
-    def _pack(self) -> None:
-        rows = left(self._rows)
-        if len(self._packs) >= self._max_packs:
-            self.dropped += len(rows)
-        elif rows:
-            self._packs.append(_packed(rows))
+    def add_batch(self, lane: Lane, request_id: bytes, kept: Sequence[Kept], numbers: Numbers5) -> None:
+        """The hits of one request for many entities."""
+        with self._lock:
+            if not self._is_full(len(kept)):
+                mine = self._of(lane, len(request_id))
+                mine.packed += mine.pack(request_id, *numbers) * len(kept)
+                mine.told += kept
 
-    def take(self) -> Columns | None:
-        """In the order of `schemas.arrow.REQUEST_LOG`; they leave. None where there is no row."""
-        packs = left(self._packs)
-        if rows := left(self._rows):
-            packs.append(_packed(rows))
-        return _columns(packs) if packs else None
+    def take(self) -> list[Hits]:
+        """All that wait; they leave."""
+        with self._lock:
+            taken, self._waiting, self._rows = self._waiting, {}, 0
+        return list(taken.values())
 
+    def _is_full(self, more: int) -> bool:
+        """Counts them, whether there is room for them or not."""
+        if self._rows >= self._max_rows:
+            self.dropped += more
+            return True
+        self._rows += more
+        return False
 
-def whole_row(row: HitRow, inputs: str | None = None, outputs: Sequence[float | None] | None = None) -> Row:
-    """As `documents.log_row`, of a hit that leaves more than its own columns or is told of elsewhere."""
-    request_id, entity, version, generation, label, confidence, now_us, computed_at_ms, *times_us = row
-    total_us, route_us, lookup_us, post_us = times_us
-    age_ms = max(0, now_us // 1000 - computed_at_ms)
-    return (
-        *(now_us, request_id.decode(), entity.decode(), version, generation, None, None),
-        *(Source.PRECOMPUTED, None, 200, None, label, confidence, age_ms, total_us, route_us, lookup_us),
-        *(None, None, None, None, post_us, None, False, inputs, outputs),
-    )
-
-
-class _Pack(NamedTuple):
-    """Rows by column. `kinds`: version, generation, label, of each row, or of all. `numbers`: from `now_us` on."""
-
-    rows: int
-    ids: bytes
-    id_bytes: Int64Array
-    entities: bytes
-    entity_bytes: Int64Array
-    kinds: Sequence[Kind]
-    confidences: npt.NDArray[np.float64]
-    numbers: Sequence[Int64Array]
-
-
-def _packed(rows: Sequence[HitRow]) -> _Pack:
-    ids, entities, versions, generations, labels, confidences, *numbers = zip(*rows, strict=True)
-    is_one_kind = all(column.count(column[0]) == len(rows) for column in (versions, generations, labels))
-    kinds = [row[2:5] for row in (rows[:1] if is_one_kind else rows)]
-    ints = Struct(f"={len(rows)}q").pack  # twice as fast as numpy's own way
-    return _Pack(
-        *(len(rows), b"".join(ids), _lengths(ids), b"".join(entities), _lengths(entities), kinds),
-        np.array(confidences, dtype=np.float64),  # None becomes NaN
-        [np.frombuffer(ints(*column), np.int64) for column in numbers],
-    )
-
-
-def _lengths(texts: Sequence[bytes]) -> Int64Array:
-    return np.fromiter(map(len, texts), np.int64, len(texts))
-
-
-def _columns(packs: Sequence[_Pack]) -> Columns:
-    now_us, computed_ms, *times_us = (
-        np.concatenate(parts) for parts in zip(*(pack.numbers for pack in packs), strict=True)
-    )
-    none, source, status, no = (Same(value, len(now_us)) for value in (None, Source.PRECOMPUTED, 200, False))
-    total_us, route_us, lookup_us, post_us = map(Numbers, times_us)
-    confidences = np.concatenate([pack.confidences for pack in packs])
-    version, generation, label = _by_kind(packs)
-    return [
-        *(Numbers(now_us), _texts([(pack.ids, pack.id_bytes) for pack in packs])),
-        *(_texts([(pack.entities, pack.entity_bytes) for pack in packs]), version, generation, none, none, source),
-        *(none, status, none, label, none if np.isnan(confidences).all() else Numbers(confidences)),
-        *(Numbers(np.maximum(0, now_us // 1000 - computed_ms)), total_us, route_us, lookup_us),
-        *(none, none, none, none, post_us, none, no, none, none),
-    ]
-
-
-def _texts(parts: Sequence[tuple[bytes, Int64Array]]) -> Texts:
-    return Texts(b"".join(data for data, _ in parts), np.cumsum(np.concatenate([lengths for _, lengths in parts])))
-
-
-def _by_kind(packs: Sequence[_Pack]) -> list[Sequence[object]]:
-    """The columns of which a kind has one value each; there are few kinds."""
-    places: dict[Kind, int] = {}
-    codes = np.concatenate([_codes(pack, places) for pack in packs])
-    return [
-        Coded(values, codes) if len(set(values)) > 1 else Same(values[0], len(codes))
-        for values in zip(*places, strict=True)
-    ]
-
-
-def _codes(pack: _Pack, places: dict[Kind, int]) -> Int64Array:
-    codes = np.array([places.setdefault(kind, len(places)) for kind in pack.kinds], dtype=np.int64)
-    return np.repeat(codes, pack.rows) if len(codes) == 1 else codes
+    def _of(self, lane: Lane, id_bytes: int) -> Hits:
+        # By identity, which nobody else has for as long as the lane is kept here.
+        key = (id(lane), id_bytes)
+        if (found := self._waiting.get(key)) is None:
+            found = self._waiting[key] = Hits(lane, id_bytes)
+        return found

@@ -1,55 +1,74 @@
 """Inputs and outputs in the request log: of which answers, and what of them is never logged.
 
-Which answers is decided by request id and entity alone, so that whoever asks about the same request decides alike:
-every worker, a second try, another tier.
+Which answers is decided by request id and entity alone: see `places.py`.
 """
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from zlib import crc32
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
+from online.api.answering.l1 import Kept
+from online.api.requestlog.hit_rows import Lane
 from online.api.routes.view import ModelView, VersionView
 from schemas.names import WITHHELD
+
+log = logging.getLogger(__name__)
 
 _MAX_INPUT_BYTES = 16 << 10
 _WITHHELD = {WITHHELD: True}
 
 Record = Mapping[str, object]
-Offer = Callable[[str, ModelView, VersionView, bytes, str, Sequence[float]], None]
+Int64Array = npt.NDArray[np.int64]
+# The last two columns of the log's row.
+Parts = tuple[str | None, list[float | None] | None]
+Offer = Callable[[int, str, ModelView, VersionView, bytes, str, Sequence[float]], None]
+
+
+class SampledHit(NamedTuple):
+    """`place`: by `place_of`."""
+
+    request_id: bytes
+    place: int
+    kept: Kept
 
 
 def _to_nobody(*hit: object) -> None:
     """Where nobody wants the hits of the sample."""
 
 
-def place_of(request_id: str, entity: bytes) -> int:
-    """Where an answer stands among all, 0 to 2³²: a sample of a share takes those below that share of it."""
-    return crc32(entity, crc32(request_id.encode()))
-
-
 class Samples:
     """
+    Asked by the event loop and by the log's thread.
+
     Args:
         share: of the answers that leave inputs and outputs.
         never: names of features and outputs, of any model, whose values are not to be logged.
-        record_of: features of an entity as they are at hand, for hits, which are answered without them.
-        offer: gets each precomputed answer of the sample: request id, view, version, entity, generation, outputs.
+        records_of: features of entities as they are at hand, for hits, which are answered without them.
+        offer: gets each precomputed answer of the sample, from the event loop and from the log's thread: its
+            `place_of`, request id, view, version, entity, generation, outputs.
     """
 
     def __init__(
         self,
         share: float,
         never: Collection[str],
-        record_of: Callable[[ModelView, bytes], Record | None],
+        records_of: Callable[[ModelView, Sequence[bytes]], Sequence[Record | None]],
         offer: Offer = _to_nobody,
     ) -> None:
         self._limit = share * 0x1_0000_0000
-        self._never, self._record_of, self.offer = frozenset(never), record_of, offer
+        self._never, self._records_of, self.offer = frozenset(never), records_of, offer
 
-    def takes(self, request_id: bytes, entity: bytes) -> bool:
-        """Whether this answer is of the sample. All that an answer pays that is not."""
-        return crc32(entity, crc32(request_id)) < self._limit  # as `place_of`, without a call
+    def takes(self, place: int) -> bool:
+        """Whether this answer is of the sample. `place`: by `place_of`."""
+        return place < self._limit
+
+    def rows(self, places: Int64Array) -> Int64Array:
+        """Which of many answers are. `places`: (n,) by `places_of`."""
+        return np.flatnonzero(places < self._limit)
 
     def parts(
         self,
@@ -58,11 +77,30 @@ class Samples:
         entity: bytes,
         record: Record | None,
         outputs: Sequence[float],
-    ) -> tuple[str | None, list[float | None]]:
-        """The last two columns of the log's row; `record` is None where the features were not needed to answer."""
+    ) -> Parts:
+        """`record` is None where the features were not needed to answer."""
         if record is None:
-            record = self._record_of(view, entity)
+            (record,) = self._records_of(view, [entity])
         return self._inputs(record), self._outputs(version or view.stable, outputs)
+
+    def parts_of(self, lane: Lane, sampled: Sequence[SampledHit]) -> list[Parts]:
+        """`parts` of plain hits that are of the sample; they are offered, too. What fails costs no row."""
+        try:
+            return self._parts_of(lane, sampled)
+        except Exception:
+            log.exception("inputs and outputs of a sample are not logged", extra={"rows": len(sampled)})
+            return [(None, None)] * len(sampled)
+
+    def _parts_of(self, lane: Lane, sampled: Sequence[SampledHit]) -> list[Parts]:
+        parts = list[Parts]()
+        records = self._records_of(lane.view, [hit.kept.entity for hit in sampled])
+        for hit, record in zip(sampled, records, strict=True):
+            kept, request_id = hit.kept, hit.request_id.decode(errors="backslashreplace")
+            parts.append((self._inputs(record), self._outputs(lane.version, kept.outputs)))
+            if kept.generation is not None:
+                of_kept = (kept.entity, kept.generation, kept.outputs)
+                self.offer(hit.place, request_id, lane.view, lane.version, *of_kept)
+        return parts
 
     def _inputs(self, record: Record | None) -> str | None:
         """None where there is nothing, or nothing that is JSON of a bearable length."""

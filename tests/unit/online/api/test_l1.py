@@ -11,7 +11,7 @@ MAKER = AnswerMaker(OutputSpecification(outputs=(Output(name="x"),)))
 
 
 def kept(number: float, text_bytes: int = 1000) -> Kept:
-    return Kept([number], MAKER.answer([number]), 1, "20261128T0200Z-1", b"x" * text_bytes, b"")
+    return Kept(b"a", [number], MAKER.answer([number]), 1, "20261128T0200Z-1", b"x" * text_bytes, b"")
 
 
 def test_bytes_are_bounded_whatever_comes_and_what_is_asked_for_stays() -> None:
