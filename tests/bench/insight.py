@@ -46,12 +46,14 @@ class Plan:
     Attributes:
         pairs: of processes, with log and without: two processes of the same program differ by some percent for as
             long as they live, by where its memory happens to lie.
+        redis_pairs: of those that keep nothing in L1, so that each hit asks Redis.
         rounds: of each pair.
         fast_rows, paced_rows: are written as fast as that goes, and at 5,000/s.
         page_rows: of the pages' log.
     """
 
     pairs: int
+    redis_pairs: int
     rounds: int
     warm_s: float
     measured_s: float
@@ -61,8 +63,8 @@ class Plan:
 
 
 # A stream of 350,000 rows is over 64 MB, at which it becomes a file.
-FULL = Plan(8, 2, 0.5, 3.0, fast_rows=900_000, paced_rows=400_000, page_rows=10_000_000)
-QUICK = Plan(2, 2, 0.2, 1.0, fast_rows=200_000, paced_rows=25_000, page_rows=100_000)
+FULL = Plan(8, 4, 2, 0.5, 3.0, fast_rows=900_000, paced_rows=400_000, page_rows=10_000_000)
+QUICK = Plan(2, 1, 2, 0.2, 1.0, fast_rows=200_000, paced_rows=25_000, page_rows=100_000)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Results:
     """`pages`, `paced` and `fast` as those that measure them give them."""
 
     rounds: Sequence[Round]
+    redis_rounds: Sequence[Round]
     paced: Mapping[str, float]
     fast: Mapping[str, float]
     pages: Mapping[str, float]
@@ -77,12 +80,7 @@ class Results:
 
     @property
     def turns(self) -> list[Turn]:
-        return [turn for one in self.rounds for turn in one.values()]
-
-    @property
-    def cost_share(self) -> float:
-        """The median over rounds: what slowed a whole round cancels out."""
-        return 1 - median_ratio(self.rounds, ON, OFF, _per_s)
+        return [turn for one in (*self.rounds, *self.redis_rounds) for turn in one.values()]
 
     @property
     def is_good(self) -> bool:
@@ -91,13 +89,16 @@ class Results:
 
     def document(self) -> dict[str, object]:
         return {
-            "log_and_metrics_cost_share": self.cost_share,
+            "log_and_metrics_cost_share": _cost_share(self.rounds),
+            "redis_hits_cost_share": _cost_share(self.redis_rounds),
             "log_rows_per_s": self.fast["rows_per_s"],
             "log_rss_mb": self.paced["rss_mb"],
             "log_loaded_mb": self.paced["loaded_mb"],
             **self.pages,
             "hits_on_per_s": median(self.rounds, ON, _per_s),
             "hits_off_per_s": median(self.rounds, OFF, _per_s),
+            "redis_hits_on_per_s": median(self.redis_rounds, ON, _per_s),
+            "redis_hits_off_per_s": median(self.redis_rounds, OFF, _per_s),
             "cost_shares": [1 - _per_s(one[ON]) / _per_s(one[OFF]) for one in self.rounds],
             "cpu_us_on": median(self.rounds, ON, lambda turn: turn.cpu_us),
             "cpu_us_off": median(self.rounds, OFF, lambda turn: turn.cpu_us),
@@ -131,24 +132,30 @@ def measure(plan: Plan, seed: int) -> Results:
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hotset-bench-") as name:
         folder = Path(name)
-        load = Load("hits", CLOSED, _CONNECTIONS, (ON, OFF), plan.rounds, plan.warm_s, plan.measured_s)
-        rounds: list[Round] = []
-        for pair in range(plan.pairs):
-            log.info("pair %d of %d: loading entities and starting both APIs", pair + 1, plan.pairs)
-            own = folder / f"pair-{pair}"
-            own.mkdir()
-            with _serving(own) as (machine, contenders):
-                rounds += run_rounds(machine, contenders, load, seed + pair)
+        rounds = _hits(plan, folder, "hits", plan.pairs, seed)
+        redis_rounds = _hits(plan, folder, "hits from Redis", plan.redis_pairs, seed, l1_bytes=0)
         log.info("writing rows")
         paced, fast = _write(folder, "paced", plan.paced_rows), _write(folder, "fast", plan.fast_rows)
         log.info("rendering pages of a log of %d rows", plan.page_rows)
         pages = measure_pages(folder / "pages", plan.page_rows)
-    return Results(rounds, paced, fast, pages, time.monotonic() - began_s)
+    return Results(rounds, redis_rounds, paced, fast, pages, time.monotonic() - began_s)
+
+
+def _hits(plan: Plan, folder: Path, part: str, pairs: int, seed: int, **changed: object) -> list[Round]:
+    load = Load(part, CLOSED, _CONNECTIONS, (ON, OFF), plan.rounds, plan.warm_s, plan.measured_s)
+    rounds: list[Round] = []
+    for pair in range(pairs):
+        log.info("%s: pair %d of %d: loading entities and starting both APIs", part, pair + 1, pairs)
+        own = folder / f"{part} {pair}"
+        own.mkdir()
+        with _serving(own, **changed) as (machine, contenders):
+            rounds += run_rounds(machine, contenders, load, seed + pair)
+    return rounds
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[tuple[Machine, dict[str, Contender]]]:
-    """As their user starts them, but for one worker each; they differ in `API_REQUEST_LOG` alone."""
+def _serving(folder: Path, **changed: object) -> Iterator[tuple[Machine, dict[str, Contender]]]:
+    """As their user starts them, but for one worker each; the two differ in `API_REQUEST_LOG` alone."""
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer())
         # Before others have the port in their words.
@@ -160,7 +167,12 @@ def _serving(folder: Path) -> Iterator[tuple[Machine, dict[str, Contender]]]:
         for name, is_on in ((ON, True), (OFF, False)):
             own = folder / ("on" if is_on else "off")
             own.mkdir()
-            settings: dict[str, object] = {"redis_url": redis.url, "models": [MODEL], "request_log": is_on}
+            settings: dict[str, object] = {
+                "redis_url": redis.url,
+                "models": [MODEL],
+                "request_log": is_on,
+                **changed,
+            }
             api = ApiProcess(own, allowed_bundle_urls=[str(folder)], **settings)
             stack.enter_context(api)
             write = get(f"/v1/models/{MODEL}/predictions/{{}}")
@@ -183,10 +195,12 @@ def show(results: Results) -> None:
     table = Table(title="What looking at it costs", title_justify="left", title_style="bold")
     for name, justify in (("", "left"), ("measured", "right"), ("wanted", "left")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    on, off = (f"{median(results.rounds, name, _per_s):,.0f}/s" for name in (ON, OFF))
-    table.add_row(
-        f"hit throughput: {on} with log and metrics, {off} without", f"{results.cost_share:.1%}", "≤ 5 %"
-    )
+    for what, rounds, wanted in (
+        ("hits", results.rounds, "≤ 5 %"),
+        ("hits that ask Redis", results.redis_rounds, ""),
+    ):
+        on, off = (f"{median(rounds, name, _per_s):,.0f}/s" for name in (ON, OFF))
+        table.add_row(f"{what}: {on} with log and metrics, {off} without", f"{_cost_share(rounds):.1%}", wanted)
     for name, value in results.pages.items():
         wanted = "≤ 500 ms" if name == "page_p95_ms" else ""
         table.add_row(f"pages: {name}", f"{value:,.1f}", wanted)
@@ -195,6 +209,11 @@ def show(results: Results) -> None:
     console.print(table)
     if not results.is_good:
         console.print("Not good: answers were wrong or errors, or rows of the log were lost.")
+
+
+def _cost_share(rounds: Sequence[Round]) -> float:
+    """The median over rounds: what slowed a whole round cancels out."""
+    return 1 - median_ratio(rounds, ON, OFF, _per_s)
 
 
 def _per_s(turn: Turn) -> float:
