@@ -67,5 +67,8 @@ class RequestBuffer(LogBuffer):
         return super().dropped + self.hits.dropped
 
     def take(self) -> list[tuple[str, Columns]]:
-        hits = [(one.lane.version.model, columns_of(one, self._samples)) for one in self.hits.take()]
-        return hits + super().take()
+        taken: list[tuple[str, Columns]] = []
+        for hits in self.hits.take():
+            taken.append((hits.lane.version.model, columns_of(hits, self._samples)))
+            hits.let_go()
+        return taken + super().take()

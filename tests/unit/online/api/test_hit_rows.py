@@ -1,5 +1,6 @@
 """Plain hits in the log: what is left out of their rows comes back in the columns, and is counted the same."""
 
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -175,6 +176,16 @@ def test_hits_and_other_rows_leave_the_buffer_by_model_within_its_bound() -> Non
     assert buffer.take() == []
     buffer.hits.add([hit()])
     assert [(model, len(columns[0])) for model, columns in buffer.take()] == [("m", 1)]
+
+
+def test_what_was_told_is_let_go_once_the_columns_are_there() -> None:
+    """Kept answers would outlive L1's."""
+    buffer, kept_one = RequestBuffer(["m"], 1_000, NOTHING), kept(b"a")
+    others = sys.getrefcount(kept_one)
+    buffer.hits.add([hit(kept=kept_one) for _ in range(700)])
+    assert sys.getrefcount(kept_one) == others + 700
+    assert len(buffer.take()) == 1
+    assert sys.getrefcount(kept_one) == others
 
 
 def test_taken_while_they_are_added_each_is_whole_and_there_once() -> None:
