@@ -85,25 +85,25 @@ feast: setup ## Feast's feature server, which bench-hits runs beside the product
 bench-live: peers ## the live tier beside an ideal device and other servers, within 10 minutes
 	@$(PY) -m tests.bench.live
 
-bench-live-quick: peers ## the same within a minute, less certain
+bench-live-quick: peers ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.live --quick
 
 bench-hits: setup ## hits beside the web server's own cost and other ways to them, within 10 minutes
 	@$(PY) -m tests.bench.hits
 
-bench-hits-quick: setup ## the same within a minute, less certain
+bench-hits-quick: setup ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.hits --quick
 
 bench-score: setup ## the score step on local Spark beside a bare torch loop, within 10 minutes
 	@$(PY) -m tests.bench.scoring
 
-bench-score-quick: setup ## the same within a minute, less certain
+bench-score-quick: setup ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.scoring --quick
 
 bench-load: setup ## score files to a verified generation beside redis-cli --pipe, within 10 minutes
 	@$(PY) -m tests.bench.loading
 
-bench-load-quick: setup ## the same within a minute, less certain
+bench-load-quick: setup ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.loading --quick
 
 .PHONY: bench-planning bench-planning-quick
@@ -111,7 +111,7 @@ bench-load-quick: setup ## the same within a minute, less certain
 bench-planning: setup ## the planner's predictions beside the measured live tier, within 10 minutes
 	@$(PY) -m tests.bench.planning
 
-bench-planning-quick: setup ## the same within a minute, less certain
+bench-planning-quick: setup ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.planning --quick
 
 .PHONY: bench-hotset bench-hotset-quick
@@ -119,7 +119,7 @@ bench-planning-quick: setup ## the same within a minute, less certain
 bench-hotset: setup ## the chosen hot set beside caches and other sets, on traces of others, within 10 minutes
 	@$(PY) -m tests.bench.hotset
 
-bench-hotset-quick: setup ## the same within a minute, less certain
+bench-hotset-quick: setup ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.hotset --quick
 
 .PHONY: bench-insight bench-insight-quick
@@ -127,5 +127,5 @@ bench-hotset-quick: setup ## the same within a minute, less certain
 bench-insight: setup ## what log and metrics cost a hit, what the log writer holds, how fast pages are, within 10 minutes
 	@$(PY) -m tests.bench.insight
 
-bench-insight-quick: setup ## the same within a minute, less certain
+bench-insight-quick: setup ## the same in little more than a minute, less certain
 	@$(PY) -m tests.bench.insight --quick

@@ -111,7 +111,7 @@ class Results:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.insight", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="within a minute, and less certain")
+    parser.add_argument("--quick", action="store_true", help="in little more than a minute, and less certain")
     parser.add_argument("--seed", type=int, default=1, help="of the entities drawn")
     options = parser.parse_args(argv)
     logging.basicConfig(format="%(relativeCreated)6d ms  %(message)s", level=logging.INFO, stream=sys.stderr)

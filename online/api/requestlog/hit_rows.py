@@ -58,6 +58,10 @@ class Hits:
         self.packed, self.told = bytearray(), list[Kept]()
         self.pack = Struct(f"={id_bytes}s5q").pack
 
+    def add(self, packed: bytes, told: Sequence[Kept]) -> None:
+        self.packed += packed
+        self.told += told
+
     def let_go(self) -> None:
         """Frees the answers in pieces: all at once would hold the interpreter, and hits, for milliseconds."""
         while self.told:
@@ -88,23 +92,22 @@ class HitRows:
                     self.add((one,))
                 return
         with self._lock:
-            if not self._is_full(len(hits)):
+            if self._take_room(len(hits)):
                 mine = self._of(lane, id_bytes)
                 pack = mine.pack
                 rows = [
                     pack(hit.request_id, hit.now_us, hit.total_us, hit.route_us, hit.lookup_us, hit.post_us)
                     for hit in hits
                 ]
-                mine.packed += b"".join(rows)
-                mine.told += [hit.kept for hit in hits]
+                # All that may fail is done: rows and answers stay as many.
+                mine.add(b"".join(rows), [hit.kept for hit in hits])
 
     def add_batch(self, lane: Lane, request_id: bytes, kept: Sequence[Kept], numbers: Numbers5) -> None:
         """The hits of one request for many entities."""
         with self._lock:
-            if not self._is_full(len(kept)):
+            if self._take_room(len(kept)):
                 mine = self._of(lane, len(request_id))
-                mine.packed += mine.pack(request_id, *numbers) * len(kept)
-                mine.told += kept
+                mine.add(mine.pack(request_id, *numbers) * len(kept), kept)
 
     def take(self) -> list[Hits]:
         """All that wait; they leave."""
@@ -112,13 +115,13 @@ class HitRows:
             taken, self._waiting, self._rows = self._waiting, {}, 0
         return list(taken.values())
 
-    def _is_full(self, more: int) -> bool:
-        """Counts them, whether there is room for them or not."""
+    def _take_room(self, rows: int) -> bool:
+        """Whether there is any for them; where there is none they count as dropped."""
         if self._rows >= self._max_rows:
-            self.dropped += more
-            return True
-        self._rows += more
-        return False
+            self.dropped += rows
+            return False
+        self._rows += rows
+        return True
 
     def _of(self, lane: Lane, id_bytes: int) -> Hits:
         # By identity, which nobody else has for as long as the lane is kept here.
