@@ -60,6 +60,8 @@ class Service:
 
     def __init__(self, settings: ApiSettings, parent: int) -> None:
         self.settings, self._parent = settings, parent
+        # First of all: what makes a metric before it writes a file of its own for each worker that ever lived.
+        self._slot = take_slot(settings.metrics_dir, settings.workers)
         url = settings.redis_url.get_secret_value()
         address, connect_s = parse_address(url), settings.redis_connect_timeout_ms / 1000
         self.link = RedisLink(address, settings.lookup_budget_ms / 1000, connect_s)
@@ -86,7 +88,6 @@ class Service:
             self.parity.checks.offer,
         )
         self.buffer = RequestBuffer(settings.models, settings.log_max_rows, samples)
-        self._slot = take_slot(settings.metrics_dir, settings.workers)
         self.metrics = Metrics(self._state, self._model_levels, lambda: disk_free(settings.state_dir))
         self.log = LogWriter(
             self.buffer,
