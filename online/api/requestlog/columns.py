@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Row = tuple[object, ...]
 Columns = list[Sequence[object]]
+Int64Array = npt.NDArray[np.int64]
 
 
 class Same(Sequence[object]):
@@ -55,7 +56,7 @@ class Coded(Sequence[object]):
 
     __slots__ = ("codes", "values")
 
-    def __init__(self, values: Sequence[object], codes: npt.NDArray[np.int64]) -> None:
+    def __init__(self, values: Sequence[object], codes: Int64Array) -> None:
         self.values, self.codes = values, codes
 
     def __len__(self) -> int:
@@ -70,7 +71,7 @@ class Texts(Sequence[object]):
 
     __slots__ = ("data", "ends")
 
-    def __init__(self, data: bytes | bytearray, ends: npt.NDArray[np.int64]) -> None:
+    def __init__(self, data: bytes | bytearray, ends: Int64Array) -> None:
         self.data, self.ends = data, ends
 
     def __len__(self) -> int:

@@ -7,14 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from online.api.answering.l1 import Kept
-from online.api.requestlog.columns import Coded, Columns, Numbers, Row, Same, Texts
+from online.api.requestlog.columns import Coded, Columns, Int64Array, Numbers, Row, Same, Texts
 from online.api.requestlog.hit_rows import NUMBERS_BYTES, Hits, Numbers5
 from online.api.requestlog.places import places_of
 from online.api.requestlog.samples import SampledHit, Samples
 from online.api.routes.view import VersionView
 from schemas.http import Source
-
-Int64Array = npt.NDArray[np.int64]
 
 
 def columns_of(hits: Hits, samples: Samples) -> Columns:

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-Int64Array = npt.NDArray[np.int64]
+from online.api.requestlog.columns import Int64Array
 
 _WORD_BYTES = 8
 # Odd, and half of its bits are set: of 2⁶⁴ over the golden ratio (Knuth, "The Art of Computer Programming", 6.4).

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from online.api.answering.l1 import Kept
+from online.api.requestlog.columns import Int64Array
 from online.api.requestlog.hit_rows import Lane
 from online.api.routes.view import ModelView, VersionView
 from schemas.names import WITHHELD
@@ -22,7 +22,6 @@ _MAX_INPUT_BYTES = 16 << 10
 _WITHHELD = {WITHHELD: True}
 
 Record = Mapping[str, object]
-Int64Array = npt.NDArray[np.int64]
 # The last two columns of the log's row.
 Parts = tuple[str | None, list[float | None] | None]
 Offer = Callable[[int, str, ModelView, VersionView, bytes, str, Sequence[float]], None]
