@@ -4,6 +4,7 @@ Appending is all that an answer pays; a row is whole or not there, whatever fail
 columns where they leave the buffer, in the writer's thread.
 """
 
+import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,8 @@ from online.api.requestlog.hit_columns import columns_of
 from online.api.requestlog.hit_rows import HitRows
 from online.api.requestlog.queues import left
 from online.api.requestlog.samples import Samples
+
+log = logging.getLogger(__name__)
 
 
 class LogBuffer:
@@ -61,14 +64,21 @@ class RequestBuffer(LogBuffer):
     def __init__(self, models: Sequence[str], max_rows: int, samples: Samples) -> None:
         super().__init__(models, max_rows)
         self.hits, self._samples = HitRows(max_rows), samples
+        self._lost = 0
 
     @property
     def dropped(self) -> int:
-        return super().dropped + self.hits.dropped
+        return super().dropped + self.hits.dropped + self._lost
 
     def take(self) -> list[tuple[str, Columns]]:
         taken: list[tuple[str, Columns]] = []
         for hits in self.hits.take():
-            taken.append((hits.lane.version.model, columns_of(hits, self._samples)))
+            model, rows = hits.lane.version.model, len(hits.told)
+            try:
+                taken.append((model, columns_of(hits, self._samples)))
+            except Exception:
+                # What one lane's hits bring costs the others' nothing.
+                log.exception("rows of hits are lost", extra={"model": model, "rows": rows})
+                self._lost += rows
             hits.let_go()
         return taken + super().take()

@@ -178,6 +178,15 @@ def test_hits_and_other_rows_leave_the_buffer_by_model_within_its_bound() -> Non
     assert [(model, len(columns[0])) for model, columns in buffer.take()] == [("m", 1)]
 
 
+def test_hits_that_cannot_be_columns_are_counted_and_cost_the_others_nothing() -> None:
+    buffer = RequestBuffer(["m"], 10, NOTHING)
+    buffer.hits.add([hit(kept=kept(b"a", computed_at_ms=1 << 70))] * 2)
+    buffer.hits.add([hit(lane=LANES[1])])
+    ((_, columns),) = buffer.take()
+    assert to_batch(columns)[0]["version"].to_pylist() == ["8"]
+    assert buffer.dropped == 2
+
+
 def test_what_was_told_is_let_go_once_the_columns_are_there() -> None:
     """Kept answers would outlive L1's."""
     buffer, kept_one = RequestBuffer(["m"], 1_000, NOTHING), kept(b"a")
