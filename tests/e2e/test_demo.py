@@ -37,15 +37,21 @@ def test_known_entities_get_the_value_that_bare_torch_gives(demo: DemoOutcome, e
 
 
 def test_hits_are_exactly_the_hot_set(demo: DemoOutcome) -> None:
-    for one in demo.result.answered:
-        is_hot = demo.lookups[one.index].entity in demo.night.hot
+    # A busy machine may make a look-up overrun its budget; then the answer is live, and says why. It is written
+    # back, and answers that entity's next requests.
+    reasons = ("redis_timeout", "breaker_open")
+    answered = demo.result.answered
+    overran = {demo.lookups[one.index].entity for one in answered if one.answer["miss_reason"] in reasons}
+    for one in answered:
+        entity = demo.lookups[one.index].entity
+        is_hot = entity in demo.night.hot
         assert one.answer["version"]
         if one.source == "precomputed":
             assert is_hot, one.answer
             assert one.answer["generation"] == demo.night.generation
         elif is_hot:
-            # A busy machine may make a look-up overrun its budget; then the answer is live, and says why.
-            assert one.answer["miss_reason"] in ("redis_timeout", "breaker_open"), one.answer
+            is_written_back = one.source == "cached" and entity in overran
+            assert is_written_back or one.answer["miss_reason"] in reasons, one.answer
 
 
 def test_hit_and_live_agree_within_tolerance(demo: DemoOutcome, expected: Expected) -> None:
