@@ -1,8 +1,13 @@
 """What operators look at: readiness, metrics with a bounded number of series, the documentation page."""
 
+import os
+import signal
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.api.conftest import World
+from tests.api.test_http_protocol import Client
 from tests.support.api_process import wait_for
 from tests.support.request_log_reading import read_log
 
@@ -46,6 +51,34 @@ def test_a_hit_reaches_metrics_and_log(world: World) -> None:
     assert (row["status"], row["label"], row["miss_reason"]) == (200, document["label"], None)
     assert row["total_us"] >= row["lookup_us"] > 0
     assert abs(row["time"].timestamp() * 1000 - row["age_ms"] - 1_795_831_200_000) < 2
+
+
+def test_answers_that_are_written_together_leave_the_times_of_each(world: World) -> None:
+    """All requests are there when the server goes on: it answers many of them in one turn of its loop."""
+    path = "/v1/models/007/predictions/hot141"
+    world.client.get(path)  # now in L1
+    # Rows of two forms: ids of two lengths, one after another and in turn.
+    ids = [f"together-{number:0{3 if number < 10 or number % 2 else 9}}" for number in range(30)]
+    with ExitStack() as open_connections:
+        clients = {name: open_connections.enter_context(Client(world)) for name in ids}
+        os.killpg(world.api.pid, signal.SIGSTOP)
+        try:
+            for name, client in clients.items():
+                client.send(f"GET {path} HTTP/1.1\r\nhost: h\r\nx-request-id: {name}\r\n\r\n".encode())
+        finally:
+            began_s = time.monotonic()
+            os.killpg(world.api.pid, signal.SIGCONT)
+        timings = {name: client.answer()[1]["server-timing"] for name, client in clients.items()}
+        # The server may be held up once more before it asks the clock.
+        at_most_us = 1e6 * (time.monotonic() - began_s + 1.0)
+    rows = read_log(world.api, "007", lambda rows: {*ids} <= {row["request_id"] for row in rows})
+    mine = [row for row in rows if row["request_id"] in clients]
+    assert sorted(row["request_id"] for row in mine) == sorted(ids)
+    for row in mine:
+        stages_us = [row[f"{stage}_us"] for stage in ("route", "lookup", "post")]
+        told = "route;dur={:.3f}, lookup;dur={:.3f}, post;dur={:.3f}".format(*(us / 1e3 for us in stages_us))
+        assert timings[row["request_id"]] == told
+        assert sum(stages_us) <= row["total_us"] <= at_most_us, row
 
 
 def test_errors_are_rows_too(world: World) -> None:
