@@ -1,7 +1,8 @@
 """Makes the two environments from their lock files. Standard library only: it runs before anything is installed.
 
-A lock names every package, so pip need not resolve (`--no-deps`). Byte code is compiled afterwards, without
-the packages' own test suites and what this product never loads: a third of all code.
+A lock names every package, so pip need not resolve (`--no-deps`), but for the libraries of a CUDA build of torch.
+Byte code is compiled afterwards, without the packages' own test suites and what this product never loads: a third
+of all code.
 """
 
 import hashlib
@@ -75,18 +76,17 @@ def bring_up_to_date(environment: Environment, say: Say) -> None:
         _run([sys.executable, "-m", "venv", str(environment.folder)], log, "make an environment")
     environment.stamp.unlink(missing_ok=True)
     say(f"{environment.name}: installing {_count(environment.lock)} packages")
-    pip = [
-        str(environment.python),
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--no-deps",
-        "--no-compile",
-    ]
-    for requirement in _torch(environment.lock):
-        _run([*pip, *_cpu_index(), requirement], log, "install torch")
+    with_deps = [str(environment.python), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"]
+    pip = [*with_deps, "--no-deps"]
+    torch = _torch(environment.lock)
+    index = _cpu_index() if torch else []
+    for requirement in torch:
+        _run([*pip, *index, requirement], log, "install torch")
     _run([*pip, "-r", str(environment.lock)], log, "install packages")
+    for requirement in torch:
+        # No lock names what a build for CUDA needs besides, gigabytes of libraries; a CPU build has all it needs.
+        wanted = [*index, "-c", str(environment.lock), requirement]
+        _run([*with_deps, *wanted], log, "install what this build of torch needs")
     if environment.editable:
         _run([*pip, "--no-build-isolation", "-e", str(HOME)], log, "install this repository")
     say(f"{environment.name}: compiling")
